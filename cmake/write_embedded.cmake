@@ -1,0 +1,10 @@
+# Writes OUTPUT: the FILES below ROOT as raw string literals, in pieces that every compiler takes.
+set(text "// generated from templates/\n#include \"compiler/codegen/templates.h\"\n\nnamespace plait {\n\nconst std::vector<EmbeddedTemplate>& embedded_templates() {\n    static const std::vector<EmbeddedTemplate> files = {\n")
+foreach(file ${FILES})
+  file(READ ${ROOT}/${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" escaped "${hex}")
+  string(REGEX REPLACE "((\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f])(\\\\x[0-9a-f][0-9a-f]))" "\\1\"\n        \"" escaped "${escaped}")
+  string(APPEND text "        {\"${file}\",\n        \"${escaped}\"},\n")
+endforeach()
+string(APPEND text "    };\n    return files;\n}\n\n}  // namespace plait\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,177 @@
+#include "compiler/backend/cache.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/base/files.h"
+#include "runtime/base/hash.h"
+
+namespace plait {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+constexpr const char* kEntry = "entry.json";
+constexpr const char* kWritable = "set PLAIT_CACHE_DIR to a folder that can be written";
+
+std::string statistics_path(const std::string& root) { return root + "/statistics.json"; }
+
+// Damaged or missing counts read as zero: they decide nothing.
+CacheStatistics read_counts(const std::string& root) {
+    CacheStatistics counts;
+    if (!file_exists(statistics_path(root))) return counts;
+    json file = json::parse(read_file(statistics_path(root)), nullptr, false);
+    if (!file.is_object()) return counts;
+    counts.hits = file.value("hits", std::uint64_t{0});
+    counts.misses = file.value("misses", std::uint64_t{0});
+    counts.healed = file.value("healed", std::uint64_t{0});
+    return counts;
+}
+
+// The files of the entry by name, or nullopt where one is missing, cut short or altered.
+std::optional<std::map<std::string, std::string>> read_checked(const std::string& directory) {
+    json entry = json::parse(read_file(directory + "/" + kEntry), nullptr, false);
+    if (!entry.is_object() || !entry.contains("files") || !entry["files"].is_object()) return std::nullopt;
+    std::map<std::string, std::string> files;
+    for (const auto& [name, sums] : entry["files"].items()) {
+        std::string text = read_file(directory + "/" + name);
+        if (!sums.is_object() || sums.value("bytes", std::uint64_t{0}) != text.size()) return std::nullopt;
+        if (sums.value("sha256", std::string()) != sha256_hex(text)) return std::nullopt;
+        files[name] = std::move(text);
+    }
+    return files;
+}
+
+std::optional<Artifact> read_entry(const std::string& directory, const std::string& key) {
+    std::optional<std::map<std::string, std::string>> files = read_checked(directory);
+    if (!files || !files->count("manifest.json") || !files->count("kernel.cu")) return std::nullopt;
+    Artifact artifact;
+    artifact.manifest = Manifest::from_json_text(files->at("manifest.json"), directory + "/manifest.json");
+    if (artifact.manifest.key != key) return std::nullopt;
+    artifact.source = files->at("kernel.cu");
+    for (const char* name : {"kernel.cubin", "kernel.o", "kernel.so"}) {
+        if (!files->count(name)) continue;
+        artifact.code = files->at(name);
+        artifact.code_file = directory + "/" + name;
+    }
+    if (artifact.code.empty()) return std::nullopt;
+    return artifact;
+}
+
+}  // namespace
+
+std::string ArtifactCache::directory(const std::string& key) const { return fmt::format("{}/{}/{}", root_, key.substr(0, 2), key); }
+
+std::optional<Artifact> ArtifactCache::find(const std::string& key, bool* damaged) const {
+    std::string folder = directory(key);
+    if (damaged) *damaged = false;
+    std::error_code missing;
+    if (!fs::exists(folder, missing)) return std::nullopt;
+    std::optional<Artifact> artifact;
+    try {
+        artifact = read_entry(folder, key);
+    } catch (const Error&) {
+        // A file that is gone or a manifest that does not parse is damage like any other.
+    } catch (const json::exception&) {
+        // Sums of the wrong type.
+    }
+    if (!artifact && damaged) *damaged = true;
+    return artifact;
+}
+
+Artifact ArtifactCache::find_or_build(const std::string& key, const std::function<BuiltEntry()>& build, bool* hit) {
+    *hit = true;
+    if (std::optional<Artifact> found = find(key)) {
+        count(&CacheStatistics::hits);
+        return *found;
+    }
+    std::string folder = directory(key);
+    std::error_code error;
+    fs::create_directories(fs::path(folder).parent_path(), error);
+    if (error) throw ArgumentError(fmt::format("cannot make the cache folder {}: {}", folder, error.message()), kWritable);
+    FileLock lock(folder + ".lock");
+    bool damaged = false;
+    if (std::optional<Artifact> found = find(key, &damaged)) {
+        count(&CacheStatistics::hits);
+        return *found;
+    }
+    *hit = false;
+    BuiltEntry entry = build();
+    if (damaged) remove_recursively(folder);
+    Artifact artifact = publish(key, entry);
+    count(damaged ? &CacheStatistics::healed : &CacheStatistics::misses);
+    return artifact;
+}
+
+// The caller holds the key's lock, so whatever lies in the staging folder belongs to a builder that died.
+Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry) {
+    std::string folder = directory(key), staging = folder + ".staging";
+    remove_recursively(staging);
+    std::string staged = make_temporary_directory(staging);
+    std::map<std::string, std::string> files = {
+        {"kernel.cu", entry.artifact.source},
+        {"manifest.json", entry.artifact.manifest.to_json_text()},
+        {entry.code_name, entry.artifact.code},
+    };
+    json sums = {{"key", key}, {"files", json::object()}};
+    for (const auto& [name, text] : files) {
+        sums["files"][name] = {{"bytes", text.size()}, {"sha256", sha256_hex(text)}};
+        write_file_atomically(staged + "/" + name, text);
+    }
+    for (const auto& [name, text] : entry.extra) write_file_atomically(staged + "/" + name, text);
+    write_file_atomically(staged + "/" + kEntry, sums.dump(2) + "\n");
+    publish_directory(staged, folder);
+    remove_recursively(staging);
+    Artifact artifact = entry.artifact;
+    artifact.code_file = folder + "/" + entry.code_name;
+    return artifact;
+}
+
+void ArtifactCache::add_extra(const std::string& key, const ExtraFiles& extra) const {
+    for (const auto& [name, text] : extra) {
+        std::string path = directory(key) + "/" + name;
+        if (!file_exists(path)) write_file_atomically(path, text);
+    }
+}
+
+// Counts are for people: a cache that can be read and not written still serves.
+void ArtifactCache::count(std::uint64_t CacheStatistics::*counter) {
+    try {
+        FileLock lock(root_ + "/statistics.lock");
+        CacheStatistics counts = read_counts(root_);
+        counts.*counter += 1;
+        json file = {{"hits", counts.hits}, {"misses", counts.misses}, {"healed", counts.healed}};
+        write_file_atomically(statistics_path(root_), file.dump() + "\n");
+    } catch (const ArgumentError&) {
+    }
+}
+
+CacheStatistics ArtifactCache::statistics() const {
+    CacheStatistics statistics = read_counts(root_);
+    std::error_code ignored;
+    for (auto entry = fs::recursive_directory_iterator(root_, ignored); entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+        if (!entry->is_regular_file(ignored)) continue;
+        statistics.bytes += entry->file_size(ignored);
+        bool staged = entry->path().string().find(".staging/") != std::string::npos;
+        if (entry->path().filename() == kEntry && !staged) statistics.entries += 1;
+    }
+    return statistics;
+}
+
+void ArtifactCache::clear() {
+    std::error_code ignored;
+    for (const auto& group : fs::directory_iterator(root_, ignored)) {
+        std::string name = group.path().filename().string();
+        if (name.size() != 2 || !group.is_directory(ignored)) continue;
+        for (const auto& entry : fs::directory_iterator(group.path(), ignored)) {
+            // Locks stay: a builder may hold one, and a lock on a removed file excludes nobody.
+            if (entry.is_directory(ignored) && entry.path().extension() != ".staging") remove_recursively(entry.path().string());
+        }
+    }
+    fs::remove(statistics_path(root_), ignored);
+}
+
+}  // namespace plait

@@ -1,0 +1,83 @@
+#include "compiler/backend/make_manifest.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/codegen/emit.h"
+#include "compiler/ir/plan_sizes.h"
+#include "runtime/base/error.h"
+#include "templates/abi/kernel_args.h"
+
+namespace plait {
+namespace {
+
+// The runtime evaluates sizes before a launch: of constants and lets only those that need nothing of the kernel's.
+std::vector<ManifestLet> launch_lets(const Plan& plan) {
+    std::set<std::string> known = {"M", "rank", "world", "node", "nodes", "local", "locals"};
+    std::vector<ManifestLet> lets;
+    for (const Constant& constant : plan.consts) {
+        if (known.insert(constant.name).second) lets.push_back({constant.name, Expr(constant.value)});
+    }
+    for (const LetDef& let : plan.lets) {
+        std::set<std::string> needs = let.value.names();
+        if (!std::includes(known.begin(), known.end(), needs.begin(), needs.end())) continue;
+        known.insert(let.name);
+        lets.push_back({let.name, let.value});
+    }
+    return lets;
+}
+
+std::map<std::string, std::uint64_t> offsets_of(const Plan& plan, const std::string& kind) {
+    std::map<std::string, std::uint64_t> offsets;
+    for (const ArgsField& field : args_layout(plan)) {
+        if (field.kind == kind) offsets[field.name] = field.offset;
+    }
+    return offsets;
+}
+
+ManifestMap manifest_map(const Plan& plan, const MapDef& map, std::uint64_t array_offset) {
+    auto buffer = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const BufferDef& b) { return b.name == map.memory; });
+    bool in_workspace = buffer != plan.buffers.end();
+    ManifestMap result;
+    result.name = map.name;
+    result.dtype = map.dtype;
+    result.index = map.index;
+    result.memory = in_workspace ? "workspace" : map.memory;
+    result.base_bytes = in_workspace && buffer->offset > 0 ? Expr(std::int64_t(buffer->offset)) + map.base : map.base;
+    result.extent = map.extent;
+    result.stride_bytes = map.stride;
+    result.box = map.box;
+    result.args_offset = array_offset + std::uint64_t(map.index) * sizeof(TensorMap);
+    return result;
+}
+
+}  // namespace
+
+Manifest make_manifest(const Plan& plan, const Problem& problem, const std::string& semantics) {
+    Manifest m;
+    m.abi_version = kAbiVersion;
+    m.name = plan.name;
+    m.arch = plan.target;
+    m.semantics = semantics;
+    m.world = plan.world;
+    m.nodes = plan.nodes;
+    m.locals = plan.locals;
+    m.m_max = plan.m_max;
+    m.n = problem.n;
+    m.k = problem.k;
+    m.threads = plan.threads;
+    m.shared_bytes = std::int64_t(shared_bytes(plan));
+    m.args_bytes = std::int64_t(args_bytes(plan));
+    m.min_ctas = min_ctas(plan);
+    m.workspace_bytes = workspace_bytes(plan);
+    for (const AgentDef& agent : plan.agents) m.agents.push_back(agent.name);
+    m.lets = launch_lets(plan);
+    std::map<std::string, std::uint64_t> tensors = offsets_of(plan, "tensor"), maps = offsets_of(plan, "map");
+    for (const TensorDef& t : plan.tensors) m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name)});
+    for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
+    for (const PrintedWait& wait : printed_waits(plan)) m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+    return m;
+}
+
+}  // namespace plait

@@ -1,0 +1,30 @@
+// Which compiler makes a target's code, and everything about it that the code depends on.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/backend/ptxas_log.h"
+#include "compiler/codegen/emit.h"
+#include "compiler/ir/target.h"
+
+namespace plait {
+
+enum class CodeKind { Cubin, Object, SharedObject };
+const char* code_file_name(CodeKind kind);        // kernel.cubin, kernel.o, kernel.so
+
+struct Toolchain {
+    CodeKind kind = CodeKind::Cubin;
+    std::string version;                          // nvrtc 13.0, clang 19.1.7
+    std::vector<std::string> flags;               // no paths
+    std::string templates_hash;                   // of the templates that this target's source may include
+};
+// CompileError where this build or this machine lacks the compiler, with what to install.
+Toolchain find_toolchain(const Target& target, bool shared_object);
+
+struct BuiltCode {
+    std::string code, ptx, compiler;
+    PtxasReport report;
+};
+BuiltCode build_code(const Toolchain& toolchain, const Source& source);
+
+}  // namespace plait

@@ -1,0 +1,145 @@
+// The entry: barriers, registers, and which agent runs which programs on which CTAs. The only part besides the first
+// lines that differs between the machines.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/codegen/emit_parts.h"
+#include "runtime/base/error.h"
+
+namespace plait {
+namespace {
+
+const ProgramDef& program_of(const Plan& plan, const std::string& name) {
+    for (const ProgramDef& program : plan.programs) {
+        if (program.name == name) return program;
+    }
+    throw InternalError("plan " + plan.name + " has no program " + name);
+}
+
+bool from_first_cta(const ProgramDef& program) { return program.first_cta == Expr(0); }
+bool to_last_cta(const ProgramDef& program) { return program.last_cta == Expr("ctas"); }
+
+std::set<std::string> range_names(const Plan& plan) {
+    std::set<std::string> names;
+    for (const ProgramDef& program : plan.programs) {
+        if (!from_first_cta(program)) names.merge(program.first_cta.names());
+        if (!to_last_cta(program)) names.merge(program.last_cta.names());
+        if (!from_first_cta(program) || !to_last_cta(program)) names.insert("cta");
+    }
+    return names;
+}
+
+void print_programs(const Plan& plan, const AgentDef& agent, SourceWriter& writer) {
+    for (const std::string& name : agent.programs) {
+        const ProgramDef& program = program_of(plan, name);
+        std::string first = "cta >= " + print_source_expr(program.first_cta), last = "cta < " + print_source_expr(program.last_cta);
+        std::string call = name + "(ag, args, sh);";
+        if (from_first_cta(program) && to_last_cta(program)) {
+            writer.line(call);
+        } else if (from_first_cta(program)) {
+            writer.line(fmt::format("if ({}) {}", last, call));
+        } else if (to_last_cta(program)) {
+            writer.line(fmt::format("if ({}) {}", first, call));
+        } else {
+            writer.line(fmt::format("if ({} && {}) {}", first, last, call));
+        }
+    }
+}
+
+// How many arrivals complete a phase; a warpgroup arrives kWarpgroupArrivals times, which the machine knows.
+std::string arrivals(const BarrierDef& barrier) {
+    std::string warpgroups = barrier.warpgroup_arrivals == 1 ? "kWarpgroupArrivals" : fmt::format("{} * kWarpgroupArrivals", barrier.warpgroup_arrivals);
+    if (barrier.warpgroup_arrivals == 0) return std::to_string(barrier.thread_arrivals);
+    if (barrier.thread_arrivals == 0) return warpgroups;
+    return fmt::format("{} + {}", barrier.thread_arrivals, warpgroups);
+}
+
+void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
+    writer.open("if (" + one_thread + ")");
+    for (const BarrierDef& barrier : plan.barriers) {
+        if (barrier.thread_arrivals + barrier.warpgroup_arrivals == 0) throw InternalError("barrier " + barrier.name + " has no arrivals");
+        std::string init = fmt::format("barrier_init(ag, sh.{}[i], {});", barrier.name, arrivals(barrier));
+        writer.line(fmt::format("for (i64 i = 0; i < {}; i += 1) {}", barrier.count, init));
+    }
+    writer.line("fence_barrier_init(ag);");
+    writer.close();
+    writer.line("cta_barrier(ag);");
+}
+
+void print_leave(const std::string& one_thread, SourceWriter& writer) {
+    writer.line("cta_barrier(ag);");
+    writer.line("if (" + one_thread + ") leave(ag, args);");
+}
+
+// One branch a warpgroup: setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
+void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agents, SourceWriter& writer) {
+    bool consumer = agents.front()->kind == AgentKind::Warpgroup;
+    if (consumer && agents.size() > 1) throw InternalError("warpgroup " + std::to_string(agents.front()->warpgroup) + " has two agents");
+    std::int64_t registers = consumer ? plan.consumer_registers : plan.producer_registers;
+    if (registers > 0) writer.line(fmt::format("registers_{}<{}>();", consumer ? "consumer" : "producer", registers));
+    for (const AgentDef* agent : agents) {
+        if (consumer) {
+            print_programs(plan, *agent, writer);
+            continue;
+        }
+        writer.open(fmt::format("if (ag.is_thread({}, {}))", agent->warpgroup, agent->warp));
+        writer.comment(agent->name);
+        print_programs(plan, *agent, writer);
+        writer.close();
+    }
+}
+
+void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
+    writer.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)", plan.threads));
+    writer.line("Shared& sh = shared_memory<Shared>();");
+    writer.line("Agent ag = make_agent();");
+    print_prologue(plan, range_names(plan), writer);
+    print_setup(plan, "ag.is_thread(0, 0)", writer);
+    std::map<int, std::vector<const AgentDef*>> warpgroups;
+    for (const AgentDef& agent : plan.agents) warpgroups[agent.warpgroup].push_back(&agent);
+    for (const auto& [warpgroup, agents] : warpgroups) {
+        writer.open(fmt::format("if (ag.warpgroup == {})", warpgroup));
+        print_warpgroup(plan, agents, writer);
+        writer.close();
+    }
+    print_leave("ag.is_thread(0, 0)", writer);
+    writer.close();
+}
+
+void print_host_entry(const Plan& plan, SourceWriter& writer) {
+    writer.open("extern \"C\" void plait_kernel(const plait::HostCta* host_cta, const void* launch_args)");
+    writer.line("const Args& args = *static_cast<const Args*>(launch_args);");
+    writer.line("Shared& sh = *static_cast<Shared*>(host_cta->shared);");
+    std::string kinds;
+    for (const AgentDef& agent : plan.agents) {
+        kinds += (kinds.empty() ? "" : ", ") + std::string(agent.kind == AgentKind::Thread ? "true" : "false");
+    }
+    writer.line(fmt::format("constexpr bool thread_agents[] = {{{}}};", kinds));
+    writer.line("Agent ag = make_agent(*host_cta, thread_agents[host_cta->agent_index]);");
+    print_prologue(plan, range_names(plan), writer);
+    print_setup(plan, "host_cta->agent_index == 0", writer);
+    writer.open("switch (host_cta->agent_index)");
+    for (std::size_t i = 0; i < plan.agents.size(); ++i) {
+        writer.open(fmt::format("case {}:", i));
+        writer.comment(plan.agents[i].name);
+        print_programs(plan, plan.agents[i], writer);
+        writer.line("break;");
+        writer.close();
+    }
+    writer.close();
+    print_leave("host_cta->agent_index == 0", writer);
+    writer.close();
+}
+
+}  // namespace
+
+void print_entry(const Plan& plan, SourceWriter& writer) {
+    writer.comment("---- entry");
+    if (plan.agents.empty()) throw InternalError("plan " + plan.name + " has no agents");
+    if (plan.target == "host") return print_host_entry(plan, writer);
+    print_sm90_entry(plan, writer);
+}
+
+}  // namespace plait

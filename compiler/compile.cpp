@@ -1,0 +1,131 @@
+#include "compiler/compile.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "compiler/backend/cache.h"
+#include "compiler/backend/make_manifest.h"
+#include "compiler/backend/toolchain.h"
+#include "compiler/codegen/emit.h"
+#include "compiler/ir/text.h"
+#include "compiler/passes/lower.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/settings.h"
+#include "templates/abi/kernel_args.h"
+
+namespace plait {
+namespace {
+
+constexpr int kKeyFormat = 1;     // of the text that is hashed into the key
+
+class Stopwatch {
+public:
+    double lap_ms() {
+        auto now = std::chrono::steady_clock::now();
+        double ms = std::chrono::duration<double, std::milli>(now - last_).count();
+        last_ = now;
+        return ms;
+    }
+
+private:
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// What a compilation is for people: texts that PLAIT_DUMP keeps beside the artifact.
+struct Provenance {
+    std::string semantics, schedule_text;
+};
+
+// Canonical JSON: keys sorted, no provenance comments, no paths, nothing of this process.
+std::string cache_key(const Source& source, const Toolchain& toolchain, const Manifest& manifest) {
+    nlohmann::json key = {
+        {"abi", kAbiVersion},          {"format", kKeyFormat},        {"arch", manifest.arch},
+        {"source", source.key_text},   {"flags", toolchain.flags},    {"templates", toolchain.templates_hash},
+        {"toolchain", toolchain.version}, {"code", code_file_name(toolchain.kind)}, {"manifest", manifest.to_json_text()},
+    };
+    return sha256_hex(key.dump());
+}
+
+ExtraFiles dumped_texts(const Plan& plan, const Provenance& provenance, const Settings& settings) {
+    if (settings.dump.empty()) return {};
+    ExtraFiles extra{{"plan.txt", print_plan(plan)}};
+    if (!provenance.schedule_text.empty()) extra["schedule.txt"] = provenance.schedule_text;
+    return extra;
+}
+
+BuiltEntry build_entry(const Toolchain& toolchain, const Source& source, const Manifest& manifest, ExtraFiles extra) {
+    BuiltCode built = build_code(toolchain, source);
+    BuiltEntry entry;
+    entry.artifact.manifest = manifest;
+    entry.artifact.manifest.compiler = built.compiler;
+    entry.artifact.manifest.registers = built.report.registers;
+    entry.artifact.manifest.spill_bytes = built.report.spill_bytes;
+    entry.artifact.manifest.local_bytes = built.report.local_bytes;
+    entry.artifact.manifest.ptxas_messages = built.report.messages;
+    entry.artifact.source = source.kernel;
+    entry.artifact.code = std::move(built.code);
+    entry.code_name = code_file_name(toolchain.kind);
+    if (!extra.empty() && !built.ptx.empty()) extra["kernel.ptx"] = built.ptx;
+    entry.extra = std::move(extra);
+    return entry;
+}
+
+Artifact build(const Plan& plan, const Problem& problem, const Target& target, const Provenance& provenance, const CompileOptions& options, CompileStats& stats) {
+    if (plan.target != target.arch) throw ArgumentError("plan " + plan.name + " is for " + plan.target + ", the target is " + target.arch);
+    Settings settings = Settings::from_environment();
+    Stopwatch watch;
+    Source source = emit(plan);
+    Manifest manifest = make_manifest(plan, problem, provenance.semantics);
+    stats.emit_ms = watch.lap_ms();
+    Toolchain toolchain = find_toolchain(target, options.shared_object);
+    manifest.key = cache_key(source, toolchain, manifest);
+    ExtraFiles extra = dumped_texts(plan, provenance, settings);
+    auto make = [&] { return build_entry(toolchain, source, manifest, extra); };
+    Artifact artifact;
+    if (options.use_cache) {
+        ArtifactCache cache(options.cache_dir.empty() ? settings.cache_dir : options.cache_dir);
+        artifact = cache.find_or_build(manifest.key, make, &stats.cache_hit);
+        if (stats.cache_hit) cache.add_extra(manifest.key, extra);
+    } else {
+        artifact = make().artifact;
+    }
+    stats.backend_ms = watch.lap_ms();
+    return artifact;
+}
+
+// Where an op stands in the user's program says nothing of what it computes.
+Graph without_provenance(Graph graph) {
+    for (GraphOp& op : graph.ops) op.source.clear();
+    return graph;
+}
+
+}  // namespace
+
+Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology, const Target& target,
+                 const CompileOptions& options, CompileStats* stats) {
+    CompileStats local;
+    CompileStats& s = stats ? *stats : local;
+    s = {};
+    Stopwatch total, watch;
+    Plan plan = lower(graph, schedule, problem, topology, target);
+    s.lower_ms = watch.lap_ms();
+    ScheduleFile file{without_provenance(graph), schedule, problem, "", ""};
+    nlohmann::json meaning = {{"schedule", print_schedule(file)}, {"topology", topology.to_json_text()}, {"arch", target.arch}, {"sms", target.sms}};
+    Provenance provenance{sha256_hex(meaning.dump()), print_schedule({graph, schedule, problem, topology.name, ""})};
+    Artifact artifact = build(plan, problem, target, provenance, options, s);
+    s.total_ms = total.lap_ms();
+    return artifact;
+}
+
+Artifact compile_plan(const Plan& plan, const Problem& problem, const Target& target, const CompileOptions& options, CompileStats* stats) {
+    CompileStats local;
+    CompileStats& s = stats ? *stats : local;
+    s = {};
+    Stopwatch total;
+    Artifact artifact = build(plan, problem, target, {sha256_hex(print_plan(plan, false)), ""}, options, s);
+    s.total_ms = total.lap_ms();
+    return artifact;
+}
+
+}  // namespace plait

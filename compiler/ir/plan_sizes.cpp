@@ -1,0 +1,53 @@
+#include "compiler/ir/plan_sizes.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace plait {
+
+std::int64_t min_ctas(const Plan& plan) {
+    std::int64_t ctas = 1;
+    for (const RoleDef& role : plan.roles) {
+        if (role.placement == "sms" && role.name != "compute") ctas += role.sms;
+    }
+    return ctas;
+}
+
+std::int64_t shared_memory_bytes(const Plan& plan) {
+    std::int64_t bytes = 0;
+    const auto align = [&](std::int64_t to) { bytes = (bytes + to - 1) / to * to; };
+    for (const SharedDef& shared : plan.shared) {
+        align(std::max<std::int64_t>(shared.align, 1));
+        bytes += shared.bytes * shared.count;
+    }
+    for (const BarrierDef& barrier : plan.barriers) {
+        align(8);
+        bytes += 8 * barrier.count;
+    }
+    std::int64_t largest = 1;
+    for (const SharedDef& shared : plan.shared) largest = std::max(largest, shared.align);
+    align(largest);
+    return bytes;
+}
+
+std::uint64_t workspace_bytes(const Plan& plan) {
+    std::uint64_t end = 0;
+    for (const BufferDef& buffer : plan.buffers) {
+        std::uint64_t bytes = std::uint64_t(element_bytes(buffer.dtype));
+        for (std::int64_t dim : buffer.shape) bytes *= std::uint64_t(dim);
+        end = std::max(end, buffer.offset + bytes);
+    }
+    for (const FlagDef& flag : plan.flags) {
+        if (!flag.session) end = std::max(end, flag.offset + 8 * std::uint64_t(flag.count));
+    }
+    return end;
+}
+
+std::int64_t element_bytes(const std::string& dtype) {
+    if (dtype == "bf16" || dtype == "f16") return 2;
+    if (dtype == "f32" || dtype == "i32") return 4;
+    throw InternalError("unknown dtype " + dtype);
+}
+
+}  // namespace plait

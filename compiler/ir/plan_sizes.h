@@ -1,0 +1,17 @@
+// Sizes that follow from a Plan.
+#pragma once
+#include <cstdint>
+
+#include "compiler/ir/plan.h"
+
+namespace plait {
+
+// CTAs below which the plan cannot run: every role placed on SMs of its own, and one CTA that computes.
+std::int64_t min_ctas(const Plan& plan);
+// Shared memory of a CTA, laid out in order: shared arrays, then barriers of 8 bytes.
+std::int64_t shared_memory_bytes(const Plan& plan);
+// Workspace of each rank: buffers and flags (the Session's own flags stand outside).
+std::uint64_t workspace_bytes(const Plan& plan);
+std::int64_t element_bytes(const std::string& dtype);    // InternalError on an unknown dtype
+
+}  // namespace plait

@@ -1,0 +1,94 @@
+#include "compiler/passes/choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace plait {
+namespace {
+
+constexpr std::int64_t kElement = 2;            // bf16, f16
+constexpr std::int64_t kBoxBytes = 64 * 64 * kElement;
+constexpr std::int64_t kBarrierRoom = 1024;     // barriers, ring slots and alignment
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Registers a thread: what setmaxnreg gives, in steps of 8, out of 64 Ki for 128 producers and the consumers.
+// A loader that runs several roles needs 56 (measured on an H200: at 40 ptxas spills up to 90 bytes of it).
+void choose_registers(Choices* c) {
+    c->producer_registers = 56;
+    c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? 224 : 152;
+}
+
+RoleChoice choose_role(const Schedule& schedule, const std::string& role, bool has_work) {
+    RoleChoice choice;
+    const std::string& placement = schedule.word(role);
+    if (!has_work) return choice;
+    if (placement == "copy_engine") {
+        throw ScheduleError(fmt::format("role {} is placed on the copy engine, which this version does not lower", role),
+                            "host-enqueued copies under graph replay need a fixed bank and gate kernels; use phase, sms or warp");
+    }
+    choice.placement = placement;
+    if (placement == "sms" || placement == "phase") choice.sms = schedule.integer(role + "_sms");
+    return choice;
+}
+
+std::int64_t shared_bytes(const Choices& c) {
+    std::int64_t bytes = c.stages * (c.a_stage_bytes + c.b_stage_bytes) + 2 * c.consumers * kBoxBytes + kBarrierRoom;
+    if (c.any("warp")) bytes += c.pieces * c.piece_bytes;
+    return bytes;
+}
+
+// Copy buffers of the loader are operand slots, see plan_memory.
+void fit_pieces(Choices* c, const Schedule& schedule) {
+    if (!c->any("sms") && !c->any("phase")) return;
+    if (!schedule.is_set("pieces")) c->pieces = std::min(c->pieces, c->stages);
+    if (!schedule.is_set("piece_bytes")) c->piece_bytes = std::min(c->piece_bytes, c->a_stage_bytes);
+}
+
+}  // namespace
+
+Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedule& schedule, const Problem& problem,
+                        const Topology& topology, const Target& target) {
+    Choices c;
+    c.pattern = pattern;
+    c.nodes = topology.nodes;
+    c.locals = topology.gpus_per_node;
+    c.world = c.nodes * c.locals;
+    c.m_max = problem.m_max;
+    c.n = problem.n;
+    c.k = problem.k;
+    c.communicates = pattern.all_gather && c.world > 1;
+
+    c.tile_m = schedule.integer("tile_m");
+    c.tile_n = schedule.integer("tile_n");
+    c.tile_k = schedule.integer("tile_k");
+    c.stages = schedule.integer("stages");
+    c.consumers = schedule.integer("consumer_warpgroups");
+    c.consumer_rows = c.tile_m / c.consumers;
+    c.k_blocks = ceil_div(c.k, c.tile_k);
+    c.raster_group = schedule.integer("raster_group");
+    c.order = schedule.word("order");
+    c.a_stage_bytes = c.tile_m * c.tile_k * kElement;
+    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * c.tile_k * kElement;
+
+    c.shard_max = std::max<std::int64_t>(ceil_div(c.m_max, c.world), 1);
+    c.chunk_rows = schedule.integer("chunk_rows");
+    c.chunks_max = ceil_div(c.shard_max, c.chunk_rows);
+    c.piece_bytes = schedule.integer("piece_bytes");
+    c.pieces = schedule.integer("pieces");
+    c.intra_comm = choose_role(schedule, "intra_comm", c.communicates && c.locals > 1);
+    c.inter_send = choose_role(schedule, "inter_send", c.communicates && c.nodes > 1);
+
+    if (!schedule.is_set("stages")) {
+        while (c.stages > 2 && shared_bytes(c) > target.shared_memory_bytes) c.stages -= 1;
+    }
+    fit_pieces(&c, schedule);
+    c.lag = std::max<std::int64_t>(c.pieces / 2, 1);
+    choose_registers(&c);
+    return c;
+}
+
+}  // namespace plait

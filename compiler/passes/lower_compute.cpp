@@ -1,0 +1,92 @@
+#include "compiler/passes/lower_compute.h"
+
+#include <fmt/format.h>
+
+#include "compiler/passes/block.h"
+#include "compiler/passes/place_roles.h"
+
+namespace plait {
+
+void declare_tile(Block& b, const Choices& c) {
+    if (!c.communicates) {
+        b.let("row", "raster_row(t, row_tiles, col_tiles, raster_group) * tile_m");
+        b.let("col", "raster_col(t, row_tiles, col_tiles, raster_group) * tile_n");
+        b.let("rows", "min(tile_m, a_rows - row)");
+        return;
+    }
+    b.let("step", "t / shard_tiles");
+    b.let("u", "t % shard_tiles");
+    // arrival: own shard, the rest of this node, then node after node, each over all rails
+    b.let("q", c.order == "rank" ? "step" : "(node + step / locals) % nodes * locals + (local + step % locals) % locals");
+    b.let("row", "raster_row(u, row_tiles, col_tiles, raster_group) * tile_m");
+    b.let("col", "raster_col(u, row_tiles, col_tiles, raster_group) * tile_n");
+    b.let("rows", "min(tile_m, min(shard, max(M - q * shard, 0)) - row)");
+}
+
+namespace {
+
+void wait_for_chunks(Block& b, const Choices& c) {
+    b.when("q != rank", [&](Block& remote) {
+        remote.let("first", "row / chunk_rows");
+        remote.let("count", "(row + rows - 1) / chunk_rows - first + 1");
+        remote.add(Op::Trace, {"wait", "t"});
+        remote.wait(Op::WaitFlags, {"a_ready", "q * chunks_max + first", "count", "epoch"}, c.locals > 1 ? "a_ready" : "a_arrived");
+        remote.add(Op::Trace, {"arrived", "q * chunks_max + first"});
+    });
+}
+
+void load_tile(Block& b, const Choices& c) {
+    std::string map = "a_map[0]", z = "0";
+    if (c.communicates) {
+        wait_for_chunks(b, c);
+        b.note("own rows come from the caller's tensor; the short shard has its own map");
+        b.let("entry", "q == rank ? 0 : q == tail ? 2 : 1");
+        b.let("z", "q == rank ? 0 : bank * world + q");
+        map = "a_map[entry]", z = "z";
+    }
+    b.add(Op::Trace, {"load", "t"});
+    b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
+        block.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
+        block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.a_stage_bytes + c.b_stage_bytes)});
+        block.signal(Op::LoadBoxes, {"tile_m", "64", c.pattern.dtype, "a_stage[ab.slot]", map, "k * tile_k", "row", z, "ab_full[ab.slot]"}, "ab");
+        if (c.pattern.transpose_b) {
+            block.signal(Op::LoadBoxes, {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "k * tile_k", "col", "0", "ab_full[ab.slot]"}, "ab");
+        } else {
+            block.signal(Op::LoadBoxes, {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "col", "k * tile_k", "0", "ab_full[ab.slot]"}, "ab");
+        }
+        block.add(Op::Advance, {"ab"});
+    });
+}
+
+void lower_loader(const Choices& c, Plan* plan) {
+    ProgramDef* program = find_program(plan, "compute_loader");
+    Block b(*plan);
+    if (c.communicates) {
+        b.add(Op::Enter, {"epoch"});
+        b.let("bank", "epoch % 2");
+    }
+    b.add(Op::Pipe, {"ab", "stages"});
+    b.add(Op::Pipe, {"ring", "2"});
+    b.loop([&](Block& next) {
+        next.add(Op::FetchTile, {"t"});
+        next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
+        next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
+        next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
+        next.add(Op::Advance, {"ring"});
+        next.add(Op::BreakIf, {"t >= tiles"});
+        declare_tile(next, c);
+        next.when("rows > 0", [&](Block& tile) { load_tile(tile, c); });
+    });
+    b.add(Op::Trace, {"idle", "0"});
+    if (c.communicates) b.signal(Op::AgentFinished, {}, "finished");
+    program->body = b.take();
+}
+
+}  // namespace
+
+void lower_compute(const Choices& c, Plan* plan) {
+    lower_loader(c, plan);
+    for (std::int64_t i = 0; i < c.consumers; ++i) lower_consumer(c, i, plan);
+}
+
+}  // namespace plait

@@ -1,0 +1,103 @@
+// Bulk stores from shared memory: what a warpgroup stages is fenced and met before the elected thread stores it, a box is
+// restaged only after its store has read it, groups are closed, and an agent ends with nothing in flight. Matrix
+// operations begin with their fence.
+#include <fmt/format.h>
+
+#include "compiler/verify/rules.h"
+#include "compiler/verify/walk.h"
+
+namespace plait {
+namespace {
+
+using Program = std::vector<Step>;
+
+class Reuse {
+public:
+    explicit Reuse(const Plan& plan) : plan_(plan) {}
+
+    Diagnostics run() {
+        for (const Program& program : walk(plan_)) {
+            for (std::size_t i = 0; i < program.size(); ++i) {
+                const Op op = program[i].statement->op;
+                if (op == Op::StageBox) before_stage(program, i), after_stage(program, i);
+                if (op == Op::StoreBox || op == Op::PutBytes) commit(program, i);
+                if (op == Op::MmaIssue || op == Op::MmaIssueOperand) begin(program, i);
+            }
+            end(program);
+        }
+        return std::move(findings_);
+    }
+
+private:
+    void report(std::string message, const Step& step, std::string hint) { findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)}); }
+
+    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored.
+    void before_stage(const Program& program, std::size_t at) {
+        bool synced = false, read = false;
+        for (std::size_t i = at; i-- > 0 && !read;) {
+            const Op op = program[i].statement->op;
+            if (op == Op::AgentSync) synced = true;
+            if (op == Op::BulkWaitRead || op == Op::BulkWait) {
+                read = true;
+                if (!synced) break;
+            }
+            if (op == Op::StoreBox || op == Op::StageBox) break;
+        }
+        if (!read) report("stage_box overwrites a box without waiting until its last store has read it", program[at], "bulk_wait_read, then agent_sync, before it");
+        else if (!synced) report("stage_box after bulk_wait_read without agent_sync: only the elected thread knows that the box is free", program[at], "agent_sync between them");
+    }
+
+    // Forwards: fence_async_shared, then agent_sync, before the box is stored.
+    void after_stage(const Program& program, std::size_t at) {
+        bool fenced = false, synced = false;
+        const std::string slot = program[at].statement->expr("dst").print();
+        for (std::size_t i = at + 1; i < program.size(); ++i) {
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::FenceAsyncShared) fenced = true;
+            if (s.op == Op::AgentSync) synced = fenced;
+            if (s.op != Op::StoreBox || s.expr("src").print() != slot) continue;
+            if (!fenced) report(fmt::format("store_box (statement {}) reads what stage_box wrote without fence_async_shared between", program[i].number), program[at], "ordinary stores enter the async proxy by the fence");
+            else if (!synced) report(fmt::format("store_box (statement {}) without agent_sync after fence_async_shared: other threads may still stage", program[i].number), program[at], "agent_sync between them");
+            return;
+        }
+        report(fmt::format("box {} is staged and never stored", slot), program[at], "store it");
+    }
+
+    void commit(const Program& program, std::size_t at) {
+        for (std::size_t i = at + 1; i < program.size(); ++i) {
+            const Op op = program[i].statement->op;
+            if (op == Op::BulkCommit) return;
+            if (op == Op::BulkWait || op == Op::BulkWaitRead) break;
+        }
+        report(fmt::format("{} is in no bulk group when groups are waited for", mnemonic(program[at])), program[at], "bulk_commit after it");
+    }
+
+    // wgmma.fence orders the accumulator's registers before the first wgmma of a group (PTX ISA, "wgmma.fence").
+    void begin(const Program& program, std::size_t at) {
+        for (std::size_t i = at; i-- > 0;) {
+            const Op op = program[i].statement->op;
+            if (op == Op::MmaBegin) return;
+            if (op == Op::MmaCommit || op == Op::AccDeclare) break;
+        }
+        report("mma_issue without mma_begin in its group: registers of the accumulator are not ordered before it", program[at], "mma_begin before the first issue of a group");
+    }
+
+    void end(const Program& program) {
+        for (std::size_t i = program.size(); i-- > 0;) {
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::BulkWait && constant_value(plan_, s.expr("pending")) == 0) return;
+            if (s.op != Op::StoreBox && s.op != Op::PutBytes) continue;
+            report(fmt::format("program {} can end while {} is in flight", program[i].program->name, mnemonic(program[i])), program[i], "bulk_wait of 0 pending groups before the end");
+            return;
+        }
+    }
+
+    const Plan& plan_;
+    Diagnostics findings_;
+};
+
+}  // namespace
+
+Diagnostics check_reuse(const Plan& plan) { return Reuse(plan).run(); }
+
+}  // namespace plait

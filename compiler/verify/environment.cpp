@@ -1,0 +1,24 @@
+#include "compiler/verify/environment.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/error.h"
+
+namespace plait {
+
+Environment::Environment(const Plan& plan, std::int64_t m, std::int64_t rank, std::int64_t cta, std::int64_t ctas) {
+    values_ = {{"M", m}, {"rank", rank}, {"world", plan.world}, {"node", rank / plan.locals}, {"nodes", plan.nodes}, {"local", rank % plan.locals},
+               {"locals", plan.locals}, {"cta", cta}, {"ctas", ctas}};
+    for (const Constant& c : plan.consts) values_.insert({c.name, c.value});
+    for (const LetDef& let : plan.lets) values_[let.name] = value(let.value);
+}
+
+std::int64_t Environment::value(const Expr& expr) const {
+    return expr.evaluate([&](const std::string& name, bool, std::int64_t) -> std::int64_t {
+        const auto found = values_.find(name);
+        if (found == values_.end()) throw ScheduleError(fmt::format("`{}` has no value here", name));
+        return found->second;
+    });
+}
+
+}  // namespace plait

@@ -1,0 +1,27 @@
+// One function per part of plait._core. Only public headers are included here; no logic beyond converting types.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/session/cluster.h"
+
+namespace plait::python {
+
+void bind_errors(nanobind::module_& module);
+void bind_compiler(nanobind::module_& module);
+void bind_simulation(nanobind::module_& module);
+void bind_session(nanobind::module_& module);
+void bind_tools(nanobind::module_& module);
+
+// (pointer, dtype, shape): plait.tensor.View.as_tuple()
+using TensorTuple = std::tuple<std::uintptr_t, std::string, std::vector<std::int64_t>>;
+inline RankTensors to_rank_tensors(const std::vector<TensorTuple>& tuples) {
+    RankTensors tensors;
+    for (const auto& [pointer, dtype, shape] : tuples) tensors.push_back({reinterpret_cast<void*>(pointer), dtype, shape});
+    return tensors;
+}
+
+}  // namespace plait::python

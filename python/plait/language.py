@@ -1,0 +1,205 @@
+"""Traced ops: what a function under `@plait.jit` may do with its tensors.
+
+Calling the function with Values records one op per call, with the line of the user's file, into a Graph. Nothing is
+computed here, and whether the graph can be fused is the compiler's verdict (compiler/verify); this module only checks
+what a trace itself can get wrong: ranks of tensors and dims that do not agree.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import ArgumentError, ScheduleError
+
+_PACKAGE = str(Path(__file__).resolve().parent)
+
+
+def user_line() -> str:
+    """`file.py:12` of the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame is not None and str(Path(frame.f_code.co_filename).resolve()).startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
+
+
+@dataclass
+class Dim:
+    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name (M, N, K)."""
+
+    origin: str
+    parent: Dim | None = None
+    name: str = ""
+
+    def root(self) -> Dim:
+        return self if self.parent is None else self.parent.root()
+
+    def join(self, other: Dim, where: str) -> None:
+        mine, theirs = self.root(), other.root()
+        if mine is theirs:
+            return
+        if mine.name and theirs.name and mine.name != theirs.name:
+            raise ScheduleError(
+                f"{where}: {self.origin} is {mine.name} and {other.origin} is {theirs.name}, and the op makes them equal",
+                "check for a missing transpose",
+            )
+        mine.name = mine.name or theirs.name
+        theirs.parent = mine
+
+
+@dataclass(eq=False)
+class Value:
+    """A traced tensor. `@`, `+`, `*` and `.T` record ops; python control flow on it is not possible."""
+
+    trace: Trace
+    name: str
+    dtype: str
+    dims: list[Dim]
+    is_input: bool = False
+    transposed: bool = False
+
+    __array_ufunc__ = None   # numpy must not take the other side of an operator
+
+    @property
+    def T(self) -> Value:  # noqa: N802: numpy's and torch's name
+        if not self.is_input or len(self.dims) != 2:
+            raise ScheduleError(f"{user_line()}: .T of {self.name}: only a matrix argument can be transposed", "")
+        return Value(self.trace, self.name, self.dtype, self.dims[::-1], True, not self.transposed)
+
+    def __matmul__(self, other: Value) -> Value:
+        return matmul(self, other)
+
+    def __add__(self, other: Value) -> Value:
+        return _add(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: float) -> Value:
+        if not isinstance(factor, (int, float)):
+            raise ScheduleError(f"{user_line()}: * with a {type(factor).__name__}", "scale by a python number")
+        return self.trace.record("scale", [self], self.dims, self.dtype, value=float(factor))
+
+    __rmul__ = __mul__
+
+    def __bool__(self) -> bool:
+        raise ScheduleError(f"{user_line()}: the truth of traced value {self.name} is not known", "trace has no branches")
+
+
+@dataclass
+class Trace:
+    """The ops recorded so far; `graph()` turns them into the compiler's graph section."""
+
+    name: str
+    inputs: list[Value] = field(default_factory=list)
+    shards: dict[str, int] = field(default_factory=dict)
+    ops: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add_input(self, name: str, dtype: str, rank: int) -> Value:
+        dims = [Dim(f"{name}.shape[{i}]") for i in range(rank)]
+        self.inputs.append(Value(self, name, dtype, dims, is_input=True))
+        return self.inputs[-1]
+
+    def record(self, op: str, values: list[Value], dims: list[Dim], dtype: str, **attributes: Any) -> Value:
+        line = user_line()
+        for value in values:
+            if not isinstance(value, Value):
+                raise ScheduleError(f"{line}: {op} of a {type(value).__name__}", "all operands are traced tensors")
+            if value.trace is not self:
+                raise ScheduleError(f"{line}: {op} of {value.name}, which belongs to another trace", "")
+            if value.transposed and op != "matmul":
+                raise ScheduleError(f"{line}: {op} of a transposed tensor {value.name}", "only matmul takes x.T")
+        taken = {value.name for value in self.inputs}
+        result = op if op not in self.counts and op not in taken else f"{op}_{self.counts.get(op, 0)}"
+        self.counts[op] = self.counts.get(op, 0) + 1
+        self.ops.append({"op": op, "result": result, "inputs": [v.name for v in values], "source": line, **attributes})
+        return Value(self, result, dtype, list(dims))
+
+    def graph(self, output: Value) -> dict[str, Any]:
+        """The graph section of a schedule file. Dims are named M, N, K after the matmul."""
+        if not isinstance(output, Value):
+            raise ScheduleError(f"{self.name} returned a {type(output).__name__}", "return one traced tensor")
+        if output.is_input:
+            raise ScheduleError(f"{self.name} returns its argument {output.name} unchanged", "")
+        return {
+            "inputs": [
+                {
+                    "name": value.name,
+                    "dtype": value.dtype,
+                    "shape": [dim.root().name or "unknown" for dim in value.dims],
+                    "shard": self.shards.get(value.name, -1),
+                }
+                for value in self.inputs
+            ],
+            "ops": self.ops,
+            "output": output.name,
+            "output_dtype": output.dtype,
+        }
+
+
+def all_gather(x: Value, dim: int = 0) -> Value:
+    """x with the shards of all ranks along `dim`: x [M/world, K] on each rank -> [M, K]."""
+    trace = x.trace
+    result = trace.record("all_gather", [x], x.dims, x.dtype, dim=dim)
+    if x.is_input:
+        trace.shards[x.name] = dim
+    return result
+
+
+def matmul(a: Value, b: Value) -> Value:
+    """a [M, K] @ b [K, N] (or b.T with b [N, K]) -> [M, N], accumulated in f32, rounded once to a's dtype at the end."""
+    line = user_line()
+    for value in (a, b):
+        if not isinstance(value, Value) or len(value.dims) != 2:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else type(value).__name__
+            raise ScheduleError(f"{line}: matmul of {what}", "both operands are matrices")
+    if a.transposed:
+        raise ScheduleError(f"{line}: matmul with {a.name}.T on the left is not supported", "store it row-major")
+    for dim, name in ((a.dims[0], "M"), (a.dims[1], "K"), (b.dims[1], "N")):
+        if not dim.root().name:
+            dim.root().name = name
+    a.dims[1].join(b.dims[0], line)
+    return a.trace.record("matmul", [a, b], [a.dims[0], b.dims[1]], a.dtype, transpose_b=b.transposed)
+
+
+def _add(x: Value, y: Value) -> Value:
+    line = user_line()
+    if not isinstance(x, Value) or not isinstance(y, Value):
+        other = y if isinstance(x, Value) else x
+        raise ScheduleError(f"{line}: + with a {type(other).__name__}", "add a vector [N] (bias) or a matrix [M, N]")
+    if len(x.dims) < len(y.dims) or (x.is_input and not y.is_input):
+        x, y = y, x
+    if len(x.dims) != 2 or len(y.dims) not in (1, 2):
+        raise ScheduleError(f"{line}: + of {x.name} with {len(x.dims)} dims and {y.name} with {len(y.dims)}", "")
+    for mine, theirs in zip(reversed(x.dims), reversed(y.dims)):
+        mine.join(theirs, line)
+    return x.trace.record("bias" if len(y.dims) == 1 else "residual", [x, y], x.dims, x.dtype)
+
+
+def relu(x: Value) -> Value:
+    """max(x, 0)."""
+    return x.trace.record("relu", [x], x.dims, x.dtype)
+
+
+def gelu(x: Value) -> Value:
+    """x * Phi(x), with the error function."""
+    return x.trace.record("gelu", [x], x.dims, x.dtype)
+
+
+def gelu_tanh(x: Value) -> Value:
+    """The tanh approximation of gelu."""
+    return x.trace.record("gelu_tanh", [x], x.dims, x.dtype)
+
+
+def silu(x: Value) -> Value:
+    """x * sigmoid(x)."""
+    return x.trace.record("silu", [x], x.dims, x.dtype)
+
+
+def cast(x: Value, dtype: str) -> Value:
+    """x rounded to `dtype` (bf16, f16, f32), nearest, ties to even."""
+    if dtype not in ("bf16", "f16", "f32"):
+        raise ArgumentError(f"{user_line()}: cast to {dtype!r}", "use bf16, f16 or f32")
+    return x.trace.record("cast", [x], x.dims, dtype, dtype=dtype)

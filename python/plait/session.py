@@ -1,0 +1,205 @@
+"""Sessions: the live state that launches go through. SimSession is all ranks of a simulated cluster in this process;
+Session is this process's rank on its GPU."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from . import _core
+from .errors import ArgumentError, DeviceError
+from .tensor import View, is_torch, view
+
+
+def topology(source: Any) -> _core.Topology:
+    """A Topology from one, from a label (`2x2`: nodes x GPUs per node, simulated) or from the path of a JSON file."""
+    if isinstance(source, _core.Topology):
+        return source
+    text = str(source)
+    return _core.Topology.from_file(text) if text.endswith(".json") else _core.Topology.simulated(text)
+
+
+@dataclass
+class Link:
+    """Payload that went from rank `source` to rank `target` in one launch."""
+
+    source: int
+    target: int
+    network: bool
+    bytes: int
+    transfers: int
+
+
+@dataclass
+class Event:
+    """A span of the timeline: it lasts until the next one of the same agent. `step` counts simulator steps."""
+
+    rank: int
+    cta: int
+    agent: int
+    kind: str
+    value: int
+    step: int
+
+
+@dataclass
+class Report:
+    """What a simulated launch did."""
+
+    steps: int
+    links: list[Link] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+class SimSession:
+    """All ranks of a simulated cluster. The same seed gives the same interleaving.
+
+    Args:
+        shape: topology, see `topology()`.
+        seed: chooses every interleaving and delivery order.
+        network: `ordered` (as RC) or `unordered` (as SRD).
+        check_memory: report every access that nothing orders (SimulationFault); off only to save time.
+        trace: collect the events of the timeline.
+    """
+
+    target = "host"
+
+    def __init__(self, shape: Any = "1x2", *, seed: int = 1, network: str = "ordered", check_memory: bool = True,
+                 trace: bool = False, resident_ctas: int = 0, fifo_slots: int = 64, send_queue_depth: int = 8,
+                 max_steps: int = 0) -> None:
+        if not hasattr(_core, "SimCluster"):
+            raise DeviceError("this build has no simulated cluster", "build with boost.context (libboost-context-dev)")
+        self.topology = topology(shape)
+        self.world = self.topology.world
+        self._cluster = _core.SimCluster(
+            self.topology, seed=seed, network=network, check_memory=check_memory, trace=trace, resident_ctas=resident_ctas,
+            fifo_slots=fifo_slots, send_queue_depth=send_queue_depth, max_steps=max_steps)
+        self._modules: dict[str, Any] = {}
+
+    @property
+    def launches(self) -> int:
+        return self._cluster.launches
+
+    def load(self, artifact: _core.Artifact) -> None:
+        """Loads the artifact's code (JIT or kernel.so) unless it is loaded."""
+        if artifact.key not in self._modules:
+            self._modules[artifact.key] = _core.load_host_code(artifact)
+
+    def launch(self, artifact: _core.Artifact, m: int, tensors: list[list[View]]) -> Report:
+        """Runs one launch on all ranks to its end. tensors: one list a rank, in the manifest's order."""
+        self.load(artifact)
+        raw = self._cluster.launch(artifact, self._modules[artifact.key], m, [[t.as_tuple() for t in rank] for rank in tensors])
+        return Report(raw["steps"], [Link(*link) for link in raw["links"]], [Event(*event) for event in raw["events"]])
+
+
+class Session:
+    """This process's rank on its GPU; collective over all processes of torch.distributed's default group.
+
+    Args:
+        shape: topology file or label; by default the processes of this world, as nodes of `gpus_per_node`.
+        device: CUDA ordinal; by default the current device.
+        name: tells several Sessions of one process group apart; the same on all ranks.
+        store: a torch.distributed store; by default the default group's.
+        workspace_bytes: address space reserved per rank for what peers write.
+        sm_budget: CTAs a launch may use; 0: all SMs.
+    """
+
+    target = "sm_90a"
+
+    def __init__(self, shape: Any = None, *, rank: int | None = None, device: int | None = None, name: str = "plait",
+                 store: Any = None, gpus_per_node: int | None = None, workspace_bytes: int = 1 << 30, sm_budget: int = 0,
+                 entry_deadline_s: float = 60.0, wait_deadline_s: float = 10.0, network: str = "ordered") -> None:
+        if not hasattr(_core, "Session"):
+            raise DeviceError("this build has no CUDA part", "build with PLAIT_CUDA=ON")
+        import torch
+        import torch.distributed as dist
+
+        if not dist.is_initialized() and (store is None or rank is None):
+            raise ArgumentError("torch.distributed is not initialised",
+                                "call torch.distributed.init_process_group, or pass store= and rank=")
+        self.rank = dist.get_rank() if rank is None else rank
+        self.device = torch.cuda.current_device() if device is None else device
+        if shape is None:
+            launched = _core.launcher()["local_world"]   # torchrun, Slurm or OpenMPI says; -1 where none does
+            shape = default_topology(dist.get_world_size(),
+                                     gpus_per_node or (launched if launched > 0 else torch.cuda.device_count()),
+                                     torch.cuda.get_device_properties(self.device).multi_processor_count)
+        self.topology = topology(shape)
+        self.world = self.topology.world
+        if store is None:
+            store = dist.distributed_c10d._get_default_store()
+        publish, fetch = store_callbacks(dist.PrefixStore(name, store))
+        self._session = _core.Session.create(
+            self.topology, self.rank, publish, fetch, self.device, workspace_bytes, sm_budget, entry_deadline_s,
+            wait_deadline_s, network)
+        self._handles: dict[str, int] = {}
+
+    @property
+    def launches(self) -> int:
+        return self._session.launches
+
+    def load(self, artifact: _core.Artifact) -> None:
+        """Loads the artifact and gives it its area of the workspace; collective on first use."""
+        if artifact.key not in self._handles:
+            self._handles[artifact.key] = self._session.attach(artifact)
+
+    def launch(self, artifact: _core.Artifact, m: int, tensors: list[View]) -> None:
+        """Enqueues one launch on torch's current stream; not finished on return."""
+        import torch
+
+        self.load(artifact)
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        for tensor in tensors:   # the allocator must not hand the memory on before the launch has run
+            if is_torch(tensor.owner):
+                tensor.owner.record_stream(torch.cuda.current_stream(self.device))
+        self._session.launch(self._handles[artifact.key], m, [t.as_tuple() for t in tensors], stream)
+
+    def check(self) -> None:
+        """Raises StallError where a launch went wrong: rank, role, flag, expected and seen value."""
+        self._session.check()
+
+    def abort(self) -> None:
+        """Ends running launches; the Session is dead afterwards."""
+        self._session.abort()
+
+
+def default_topology(world: int, gpus_per_node: int, sms: int) -> _core.Topology:
+    """world ranks on nodes of gpus_per_node GPUs (fewer where the world is smaller), H200-like."""
+    import json
+
+    locals_ = min(world, gpus_per_node)
+    if world % locals_:
+        raise ArgumentError(f"{world} ranks are not a multiple of {locals_} GPUs per node", "pass a topology file as shape=")
+    described = json.loads(_core.Topology.simulated(f"{world // locals_}x{locals_}").to_json())
+    described.update(name=f"{world // locals_}x{locals_}", arch="sm_90a", sms=sms)
+    return _core.Topology.from_json(json.dumps(described), "torch.distributed's world")
+
+
+def store_callbacks(store: Any) -> tuple[Callable[[str, bytes], None], Callable[[str, int], bytes]]:
+    """(set, get) over a torch.distributed store. Values travel in hex: some stores take text only."""
+
+    def publish(key: str, value: bytes) -> None:
+        store.set(key, value.hex())
+
+    def fetch(key: str, timeout_ns: int) -> bytes:
+        store.wait([key], datetime.timedelta(microseconds=max(1, timeout_ns // 1000)))
+        return bytes.fromhex(bytes(store.get(key)).decode())
+
+    return publish, fetch
+
+
+def schedule_path(name: str) -> Path:
+    """The file of a schedule: a path, or the name of one that comes with plait."""
+    path = Path(name)
+    if path.suffix == ".json" and path.exists():
+        return path
+    folder = Path(__file__).resolve().parent / "schedules"
+    if (folder / f"{name}.json").exists():
+        return folder / f"{name}.json"
+    known = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "none"
+    raise ArgumentError(f"no schedule '{name}'", f"pass a .json file or one of: {known}")
+
+
+__all__ = ["Event", "Link", "Report", "Session", "SimSession", "schedule_path", "topology", "view"]

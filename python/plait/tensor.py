@@ -1,0 +1,95 @@
+"""Tensors as the runtime sees them: a pointer, a dtype, a shape. numpy arrays and torch tensors, no copy.
+
+bf16 has no numpy dtype: a numpy array of uint16 is taken as the bit patterns of bf16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError
+
+ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+_NUMPY_NAMES = {"uint16": "bf16", "float16": "f16", "float32": "f32"}
+_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32"}
+_NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
+
+
+@dataclass(frozen=True)
+class View:
+    """One tensor: pointer, dtype name (bf16, f16, f32), shape, and where it lies. `owner` keeps it alive."""
+
+    pointer: int
+    dtype: str
+    shape: tuple[int, ...]
+    device: str
+    owner: Any
+
+    def as_tuple(self) -> tuple[int, str, list[int]]:
+        return (self.pointer, self.dtype, list(self.shape))
+
+
+def is_torch(value: Any) -> bool:
+    """True for a torch tensor; torch is not imported for the question."""
+    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
+
+
+def view(value: Any, name: str = "tensor") -> View:
+    """The View of a contiguous numpy array or torch tensor.
+
+    Raises ArgumentError where the value is neither, is not contiguous, or has a dtype other than bf16 (numpy: uint16),
+    f16 and f32.
+    """
+    if is_torch(value):
+        dtype = _TORCH_NAMES.get(str(value.dtype))
+        if dtype is None:
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32")
+        if not value.is_contiguous():
+            raise ArgumentError(f"{name} is not contiguous: strides {tuple(value.stride())}", "pass tensor.contiguous()")
+        return View(value.data_ptr(), dtype, tuple(value.shape), value.device.type, value)
+    if isinstance(value, np.ndarray):
+        dtype = _NUMPY_NAMES.get(value.dtype.name)
+        if dtype is None:
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32")
+        if not value.flags.c_contiguous:
+            raise ArgumentError(f"{name} is not contiguous: strides {value.strides}", "pass numpy.ascontiguousarray(x)")
+        return View(value.ctypes.data, dtype, tuple(value.shape), "cpu", value)
+    raise ArgumentError(f"{name} is a {type(value).__name__}", "pass a numpy array or a torch tensor")
+
+
+def to_bf16(values: np.ndarray) -> np.ndarray:
+    """Bit patterns (uint16) of the nearest bf16, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) >> 16
+    quiet = (bits >> 16) | 0x40
+    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    """float32 values of bf16 bit patterns."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def pack(values: np.ndarray, dtype: str) -> np.ndarray:
+    """float array to the storage of `dtype` (bf16: uint16 bit patterns)."""
+    return to_bf16(values) if dtype == "bf16" else np.ascontiguousarray(values, dtype=_NUMPY_STORAGE[dtype])
+
+
+def unpack(array: Any, dtype: str) -> np.ndarray:
+    """float64 values of a numpy array or torch tensor that stores `dtype`."""
+    if is_torch(array):
+        return array.detach().to("cpu").double().numpy()
+    return from_bf16(array).astype(np.float64) if dtype == "bf16" else array.astype(np.float64)
+
+
+def empty(shape: tuple[int, ...], dtype: str, like: Any = None) -> Any:
+    """An uninitialised tensor, of torch (on the same device) where `like` is of torch, else of numpy."""
+    if like is not None and is_torch(like):
+        import torch
+
+        names = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+        return torch.empty(shape, dtype=names[dtype], device=like.device)
+    return np.empty(shape, dtype=_NUMPY_STORAGE[dtype])

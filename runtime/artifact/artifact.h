@@ -1,0 +1,65 @@
+// Artifact: code bytes and a plain-data manifest. All that the runtime knows of a kernel.
+//
+// On disk a directory: kernel.cu, kernel.cubin or kernel.o / kernel.so, manifest.json.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/expr.h"
+
+namespace plait {
+
+struct ManifestTensor {
+    std::string name, dtype;
+    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals and `lets`
+    bool output = false;
+    std::uint64_t args_offset = 0;
+};
+struct ManifestMap {
+    std::string name, dtype;
+    std::int64_t index = 0;
+    std::string memory;                   // a tensor's name, or `workspace` for a buffer
+    Expr base_bytes;                      // from the tensor's start, or from the artifact's area
+    std::vector<Expr> extent;             // 3
+    std::vector<Expr> stride_bytes;       // 2
+    std::vector<std::int64_t> box;        // 3
+    std::uint64_t args_offset = 0;
+};
+struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
+struct ManifestLet { std::string name; Expr value; };   // in order of dependence
+
+struct Manifest {
+    std::int64_t abi_version = 0;
+    std::string name, arch;               // arch: sm_90a, host
+    std::string key;                      // cache key, hex
+    std::string semantics;                // hash of graph, numerics, schedule, problem, topology, target: what it computes
+    std::string compiler;                 // nvrtc 13.0, clang 19.1.7
+    std::int64_t world = 1, nodes = 1, locals = 1;
+    std::int64_t m_max = 0, n = 0, k = 0;
+    std::int64_t threads = 0, shared_bytes = 0, args_bytes = 0;
+    std::int64_t min_ctas = 1;            // fewer resident CTAs cannot run this plan
+    std::uint64_t workspace_bytes = 0;    // the artifact's area, each rank's
+    std::vector<std::string> agents;      // of a CTA, by agent index (host machine)
+    std::vector<ManifestLet> lets;
+    std::vector<ManifestTensor> tensors;
+    std::vector<ManifestMap> maps;
+    std::vector<WaitSite> wait_sites;
+    std::int64_t registers = 0, spill_bytes = 0, local_bytes = 0;
+    std::vector<std::string> ptxas_messages;
+
+    std::string to_json_text() const;
+    static Manifest from_json_text(const std::string& text, const std::string& origin);   // ArgumentError
+};
+
+struct Artifact {
+    Manifest manifest;
+    std::string source;                   // kernel.cu
+    std::string code;                     // cubin; host: relocatable object (JIT, cache) or shared object (AOT)
+    std::string code_file;                // path of the code where it lies on disk, else empty
+};
+
+// A directory that plaitc wrote. ArgumentError: missing or contradictory file.
+Artifact load_artifact(const std::string& directory);
+
+}  // namespace plait

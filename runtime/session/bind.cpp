@@ -1,0 +1,258 @@
+#include "runtime/session/bind.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "runtime/base/error.h"
+
+namespace plait {
+namespace {
+
+constexpr std::uint64_t kBulkAlignment = 16;  // PTX ISA, cp.async.bulk and tensor maps: addresses and strides
+
+std::int64_t bytes_of_dtype(const std::string& dtype) {
+    if (dtype == "bf16" || dtype == "f16") return 2;
+    if (dtype == "f32") return 4;
+    throw ArgumentError(fmt::format("dtype `{}` is not known", dtype), "use bf16, f16 or f32");
+}
+
+// The values of a manifest's names for one rank and M. A let is evaluated when something asks for it: lets that only
+// the kernel can evaluate (they name a CTA) may stand in the list.
+class LaunchNames {
+public:
+    LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m) : manifest_(manifest) {
+        values_ = {{"M", m},
+                   {"rank", place.rank},
+                   {"world", place.world},
+                   {"node", place.node},
+                   {"nodes", place.nodes},
+                   {"local", place.local},
+                   {"locals", place.locals}};
+    }
+
+    std::int64_t evaluate(const Expr& expr) {
+        return expr.evaluate(
+            [this](const std::string& name, bool has_index, std::int64_t) { return look_up(name, has_index); });
+    }
+
+private:
+    std::int64_t look_up(const std::string& name, bool has_index) {
+        if (auto found = values_.find(name); found != values_.end() && !has_index) return found->second;
+        for (const ManifestLet& let : manifest_.lets) {
+            if (let.name != name || has_index) continue;
+            if (!open_.insert(name).second) {
+                throw ArgumentError(fmt::format("manifest of {}: let `{}` depends on itself", manifest_.name, name));
+            }
+            const std::int64_t value = evaluate(let.value);
+            open_.erase(name);
+            values_[name] = value;
+            return value;
+        }
+        throw ArgumentError(fmt::format("manifest of {}: name `{}` has no value at launch", manifest_.name, name),
+                            "known are M rank world node nodes local locals and the manifest's lets");
+    }
+
+    const Manifest& manifest_;
+    std::map<std::string, std::int64_t> values_;
+    std::set<std::string> open_;
+};
+
+std::vector<std::int64_t> shape_of(const ManifestTensor& tensor, LaunchNames& scope) {
+    std::vector<std::int64_t> shape;
+    for (const Expr& extent : tensor.shape) shape.push_back(scope.evaluate(extent));
+    return shape;
+}
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+    std::int64_t elements = 1;
+    for (std::int64_t extent : shape) elements *= extent;
+    return elements;
+}
+
+void check_m(const Manifest& manifest, std::int64_t m) {
+    if (m < 0 || m > manifest.m_max) {
+        throw ArgumentError(fmt::format("M = {} is outside of 0..{} of artifact {}", m, manifest.m_max, manifest.name),
+                            "compile it for a larger M");
+    }
+}
+
+void check_tensor(const Manifest& manifest, const ManifestTensor& expected, const TensorView& given,
+                  const std::vector<std::int64_t>& shape, bool mapped) {
+    const std::string where = fmt::format("{}: tensor `{}`", manifest.name, expected.name);
+    if (given.dtype != expected.dtype) {
+        throw ArgumentError(fmt::format("{} is {}, expected {}", where, given.dtype, expected.dtype));
+    }
+    if (given.shape != shape) {
+        throw ArgumentError(fmt::format("{} has shape [{}], expected [{}]", where, fmt::join(given.shape, ", "),
+                                        fmt::join(shape, ", ")),
+                            "shapes are those of this rank's part");
+    }
+    if (elements_of(shape) > 0 && given.data == nullptr) {
+        throw ArgumentError(fmt::format("{} of shape [{}] has no memory", where, fmt::join(shape, ", ")));
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(given.data);
+    const std::uint64_t alignment = mapped ? kBulkAlignment : bytes_of_dtype(expected.dtype);
+    if (address % alignment != 0) {
+        throw ArgumentError(
+            fmt::format("{} starts at {:#x}, which is not a multiple of {} bytes", where, address, alignment),
+            "pass a tensor whose storage offset keeps that alignment");
+    }
+}
+
+void put(const Manifest& manifest, std::vector<unsigned char>& args, std::uint64_t offset, const std::string& field,
+         const void* value, std::uint64_t bytes) {
+    if (offset > args.size() || bytes > args.size() - offset) {
+        throw ArgumentError(fmt::format("manifest of {}: field `{}` ends at byte {} of {} bytes of arguments",
+                                        manifest.name, field, offset + bytes, args.size()),
+                            "the artifact is damaged: compile it again");
+    }
+    std::memcpy(args.data() + offset, value, bytes);
+}
+
+// What a map may reach.
+struct MapMemory {
+    unsigned char* start = nullptr;
+    std::uint64_t bytes = 0;
+    unsigned char* fallback = nullptr;  // always a mapped address: where an unusable map points
+};
+
+// Fits an unusable map or an unused dimension to what the encoder accepts: it checks strides even where the extent of 1
+// means that nothing steps along them.
+void fill_unused_strides(MapRequest& request) {
+    std::uint64_t bytes = request.extent[0] * request.element_bytes;
+    for (int d = 0; d < 2; ++d) {
+        if (request.extent[d + 1] == 1)
+            request.stride_bytes[d] = (bytes + kBulkAlignment - 1) / kBulkAlignment * kBulkAlignment;
+        bytes = request.stride_bytes[d] * request.extent[d + 1];
+    }
+}
+
+MapRequest evaluate_map(const Manifest& manifest, const ManifestMap& map, const MapMemory& memory, LaunchNames& scope) {
+    MapRequest request;
+    request.name = fmt::format("{}[{}]", map.name, map.index);
+    request.dtype = map.dtype;
+    request.element_bytes = static_cast<std::uint32_t>(bytes_of_dtype(map.dtype));
+    if (map.extent.size() != 3 || map.stride_bytes.size() != 2 || map.box.size() != 3) {
+        throw ArgumentError(fmt::format("manifest of {}: map {} is not 3-dimensional", manifest.name, request.name));
+    }
+    const auto value_of = [&](const Expr& expr, const char* what) {
+        const std::int64_t value = scope.evaluate(expr);
+        if (value < 0) {
+            throw ArgumentError(fmt::format("manifest of {}: {} of map {} is {} = {}", manifest.name, what,
+                                            request.name, expr.print(), value));
+        }
+        return static_cast<std::uint64_t>(value);
+    };
+    bool usable = true;
+    for (int d = 0; d < 3; ++d) {
+        request.extent[d] = value_of(map.extent[d], "an extent");
+        request.box[d] = static_cast<std::uint32_t>(map.box[d]);
+        usable = usable && request.extent[d] > 0;
+    }
+    if (!usable) {
+        for (std::uint64_t& extent : request.extent) extent = 1;
+        request.base = memory.start != nullptr ? memory.start : memory.fallback;
+        fill_unused_strides(request);
+        return request;
+    }
+    const std::uint64_t base = value_of(map.base_bytes, "the base");
+    for (int d = 0; d < 2; ++d) request.stride_bytes[d] = value_of(map.stride_bytes[d], "a stride");
+    fill_unused_strides(request);
+    const std::uint64_t end = base + (request.extent[2] - 1) * request.stride_bytes[1] +
+                              (request.extent[1] - 1) * request.stride_bytes[0] +
+                              request.extent[0] * request.element_bytes;
+    if (end > memory.bytes) {
+        throw ArgumentError(fmt::format("manifest of {}: map {} reaches byte {} of `{}`, which has {}", manifest.name,
+                                        request.name, end, map.memory, memory.bytes),
+                            "the artifact is damaged: compile it again");
+    }
+    request.base = memory.start + base;
+    return request;
+}
+
+}  // namespace
+
+RankPlace place_of(int rank, int nodes, int gpus_per_node) {
+    const int world = nodes * gpus_per_node;
+    if (nodes < 1 || gpus_per_node < 1 || rank < 0 || rank >= world) {
+        throw ArgumentError(fmt::format("rank {} does not exist in a world of {}x{}", rank, nodes, gpus_per_node));
+    }
+    return {rank, world, rank / gpus_per_node, nodes, rank % gpus_per_node, gpus_per_node};
+}
+
+void check_artifact(const Manifest& manifest, const RankPlace& place) {
+    if (manifest.abi_version != std::int64_t{kAbiVersion}) {
+        throw ArgumentError(fmt::format("artifact {} has ABI version {}, this runtime has {}", manifest.name,
+                                        manifest.abi_version, kAbiVersion),
+                            "compile it again");
+    }
+    if (manifest.world != place.world || manifest.nodes != place.nodes || manifest.locals != place.locals) {
+        throw ArgumentError(fmt::format("artifact {} was compiled for {}x{} ranks, this session has {}x{}",
+                                        manifest.name, manifest.nodes, manifest.locals, place.nodes, place.locals),
+                            "compile it for this topology");
+    }
+}
+
+TensorMap encode_host_map(const MapRequest& request) {
+    HostTensorMap host = {};
+    host.base = static_cast<u8*>(request.base);
+    for (int d = 0; d < 3; ++d) {
+        host.extent[d] = request.extent[d];
+        host.box[d] = request.box[d];
+    }
+    for (int d = 0; d < 2; ++d) host.stride_bytes[d] = request.stride_bytes[d];
+    host.element_bytes = request.element_bytes;
+    TensorMap map = {};
+    std::memcpy(&map, &host, sizeof(host));
+    return map;
+}
+
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m) {
+    check_artifact(manifest, place);
+    check_m(manifest, m);
+    LaunchNames scope(manifest, place, m);
+    std::vector<std::vector<std::int64_t>> shapes;
+    for (const ManifestTensor& tensor : manifest.tensors) shapes.push_back(shape_of(tensor, scope));
+    return shapes;
+}
+
+std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
+                                          const RankTensors& tensors, const EncodeMap& encode) {
+    const auto shapes = tensor_shapes(manifest, place, launch.m);
+    if (tensors.size() != manifest.tensors.size()) {
+        throw ArgumentError(
+            fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
+    }
+    unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
+    std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
+    std::set<std::string> mapped;
+    for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
+
+    std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
+    put(manifest, args, 0, "launch", &launch, sizeof(launch));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
+        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+        put(manifest, args, expected.args_offset, expected.name, &tensors[i].data, sizeof(void*));
+        const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
+        memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};
+    }
+    LaunchNames scope(manifest, place, launch.m);
+    for (const ManifestMap& map : manifest.maps) {
+        const auto memory = memories.find(map.memory);
+        if (memory == memories.end()) {
+            throw ArgumentError(fmt::format("manifest of {}: map {}[{}] is of `{}`, which is no tensor", manifest.name,
+                                            map.name, map.index, map.memory),
+                                "the artifact is damaged: compile it again");
+        }
+        const TensorMap encoded = encode(evaluate_map(manifest, map, memory->second, scope));
+        put(manifest, args, map.args_offset, map.name, &encoded, sizeof(encoded));
+    }
+    return args;
+}
+
+}  // namespace plait

@@ -1,0 +1,38 @@
+// Turns a manifest, one rank's tensors and M into the bytes of the kernel's Args. Shared by the simulated and the CUDA
+// Session; only the encoding of a tensor map differs.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/session/cluster.h"
+#include "templates/abi/kernel_args.h"
+
+namespace plait {
+
+struct RankPlace {
+    int rank = 0, world = 1, node = 0, nodes = 1, local = 0, locals = 1;
+};
+RankPlace place_of(int rank, int nodes, int gpus_per_node);
+
+// One tensor map, all expressions evaluated.
+struct MapRequest {
+    std::string name, dtype;
+    void* base = nullptr;
+    std::uint64_t extent[3] = {};  // never 0: unusable maps (an extent of 0) come as extents of 1 on `base`
+    std::uint64_t stride_bytes[2] = {};
+    std::uint32_t box[3] = {};
+    std::uint32_t element_bytes = 2;
+};
+using EncodeMap = std::function<TensorMap(const MapRequest&)>;
+TensorMap encode_host_map(const MapRequest& request);
+
+// Refuses an artifact of another ABI version or another world. ArgumentError.
+void check_artifact(const Manifest& manifest, const RankPlace& place);
+// Checks tensors against the manifest (ArgumentError: name, expected and given shape, dtype) and M against m_max.
+std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
+                                          const RankTensors& tensors, const EncodeMap& encode);
+// Shapes of this rank's tensors for a given M.
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m);
+
+}  // namespace plait

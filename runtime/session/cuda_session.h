@@ -1,0 +1,78 @@
+// CudaSession: Session on a GPU, see session.h. One mutex: a call holds it from begin to end.
+//
+// Memory: DeviceState in device memory, zeroed once; HostLines, FIFO, arrival ring and a mirror of DeviceState in one
+// pinned block; what peers write in the symmetric workspace, whose first lines are `entered`.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/device/cuda_resources.h"
+#include "runtime/memory/vmm.h"
+#include "runtime/session/cuda_network.h"
+#include "runtime/session/cuda_program.h"
+#include "runtime/session/rank_group.h"
+#include "runtime/session/rank_hello.h"
+#include "runtime/session/session.h"
+#include "runtime/session/stall_report.h"
+
+namespace plait {
+
+class CudaSession final : public Session {
+public:
+    // With `context` current in this thread.
+    CudaSession(const Topology& topology, int rank, std::shared_ptr<Rendezvous> rendezvous,
+                std::shared_ptr<const Driver> driver, std::shared_ptr<PrimaryContext> context,
+                const SessionOptions& options);
+    ~CudaSession() override;
+
+    int attach(const Artifact& artifact) override;
+    void launch(int artifact, std::int64_t m, const RankTensors& tensors, void* stream) override;
+    void check() override;
+    void abort() override;
+    std::uint64_t launches() const override;
+
+private:
+    // The pinned block: HostLines, FIFO, arrivals, mirror, each from a page of its own.
+    struct PinnedLayout {
+        std::uint64_t fifo, arrivals, mirror, bytes;
+        explicit PinnedLayout(const SessionOptions& options);
+    };
+
+    void check_device() const;
+    void meet();
+    void make_workspace();
+    void make_rings();
+    void make_network();
+    void zero(cu::DevicePointer first, std::uint64_t bytes, const std::string& what);
+    AllGather all_gather();
+    Launch launch_of(const CudaProgram& program, std::int64_t m) const;
+    DeviceState read_state();
+    StallPlaces stall_places() const;
+    HostLines* lines() const;
+    void set_abort();
+    bool host_aborted() const;
+
+    Topology topology_;
+    RankPlace place_;
+    SessionOptions options_;
+    PinnedLayout layout_;
+    std::shared_ptr<const Driver> driver_;
+    std::shared_ptr<PrimaryContext> context_;  // released last
+    RankGroup group_;
+    CtaBudget budget_;
+    // In order of creation; destroyed in the reverse order.
+    std::unique_ptr<PrivateStream> control_;  // memsets and reads of DeviceState, beside running kernels
+    std::unique_ptr<OrderingEvent> chain_;    // recorded after each launch, waited for before the next
+    std::unique_ptr<SymmetricWorkspace> workspace_;
+    std::unique_ptr<DeviceMemory> state_;
+    std::unique_ptr<PinnedMemory> pinned_;
+    std::unique_ptr<CudaNetwork> network_;  // none within one node
+    std::vector<std::unique_ptr<CudaProgram>> programs_;
+    std::uint64_t next_area_ = 0;
+    const CudaProgram* last_launched_ = nullptr;
+    std::uint64_t launches_ = 0;
+    mutable std::mutex mutex_;
+};
+
+}  // namespace plait

@@ -1,0 +1,119 @@
+// The part of CudaSession that launches and watches.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "runtime/session/cuda_maps.h"
+#include "runtime/session/cuda_session.h"
+
+namespace plait {
+
+HostLines* CudaSession::lines() const { return reinterpret_cast<HostLines*>(pinned_->host()); }
+
+Launch CudaSession::launch_of(const CudaProgram& program, std::int64_t m) const {
+    const cu::DevicePointer pinned = pinned_->device();
+    Launch launch = {};
+    launch.state = reinterpret_cast<DeviceState*>(state_->get());
+    launch.host = reinterpret_cast<HostLines*>(pinned);
+    launch.fifo = reinterpret_cast<TransferCommand*>(pinned + layout_.fifo);
+    launch.arrivals = reinterpret_cast<const Arrival*>(pinned + layout_.arrivals);
+    for (int local = 0; local < place_.locals; ++local) {
+        launch.workspace[local] = reinterpret_cast<u8*>(workspace_->base(place_.node * place_.locals + local));
+    }
+    launch.fifo_slots = options_.fifo_slots;
+    launch.arrival_slots = options_.arrival_slots;
+    launch.entry_deadline_ns = options_.entry_deadline_ns;
+    launch.wait_deadline_ns = options_.wait_deadline_ns;
+    launch.m = m;
+    launch.rank = place_.rank, launch.world = place_.world;
+    launch.node = place_.node, launch.nodes = place_.nodes;
+    launch.local_rank = place_.local, launch.local_ranks = place_.locals;
+    launch.artifact_offset = program.area_offset;
+    return launch;
+}
+
+void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensors, void* stream_handle) {
+    const std::lock_guard lock(mutex_);
+    if (artifact < 0 || artifact >= static_cast<int>(programs_.size())) {
+        throw ArgumentError(
+            fmt::format("artifact {} is not attached to this session, which has {}", artifact, programs_.size()),
+            "attach it before the first launch, outside of any capture");
+    }
+    if (network_ && network_->failed()) network_->check();
+    if (host_aborted())
+        throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
+    const CudaProgram& program = *programs_[artifact];
+    const auto stream = static_cast<cu::Stream>(stream_handle);
+    const ContextScope current(*driver_, context_->get());
+    const std::vector<unsigned char> args =
+        bind_arguments(program.manifest(), launch_of(program, m), place_, tensors,
+                       [this](const MapRequest& request) { return encode_cuda_map(*driver_, request); });
+    cu::CaptureStatus capture = cu::CaptureStatus::None;
+    check_driver(*driver_, driver_->stream_is_capturing(stream, &capture),
+                 "asking whether the stream is being captured");
+    const bool captured = capture != cu::CaptureStatus::None;
+    // External: a graph's launch waits for what was recorded when the graph is launched, not when it was captured, so
+    // that replays and plain launches form one chain.
+    check_driver(*driver_, driver_->stream_wait_event(stream, chain_->get(), captured ? cu::kEventWaitExternal : 0),
+                 "waiting for the session's previous launch");
+    program.launch(args, stream);
+    check_driver(*driver_, driver_->event_record(chain_->get(), stream, captured ? cu::kEventRecordExternal : 0),
+                 "recording the launch");
+    last_launched_ = &program;
+    ++launches_;
+}
+
+DeviceState CudaSession::read_state() {
+    check_driver(
+        *driver_,
+        driver_->copy_async(pinned_->device() + layout_.mirror, state_->get(), sizeof(DeviceState), control_->get()),
+        "reading the device state");
+    control_->synchronize(fmt::format("rank {}: reading the device state (an earlier launch failed)", place_.rank));
+    DeviceState state;
+    std::memcpy(&state, pinned_->host() + layout_.mirror, sizeof(state));
+    return state;
+}
+
+StallPlaces CudaSession::stall_places() const {
+    StallPlaces places;
+    places.workspace = workspace_->base(place_.rank);
+    places.workspace_bytes = workspace_->committed();
+    places.state = state_->get();
+    for (const auto& program : programs_) places.areas.push_back({&program->manifest(), program->area_offset});
+    places.last_launched = last_launched_ != nullptr ? &last_launched_->manifest() : nullptr;
+    return places;
+}
+
+void CudaSession::check() {
+    const std::lock_guard lock(mutex_);
+    if (network_) network_->check();
+    const ContextScope current(*driver_, context_->get());
+    const CaptureModeScope relaxed(*driver_, cu::CaptureMode::Relaxed);  // a thread that captures may ask as well
+    DeviceState state = read_state();
+    if (state.abort == 0 && !host_aborted()) return;
+    // The first agent that gives up fills the record while others may already have raised `abort`: read it once more.
+    state = read_state();
+    set_abort();
+    if (state.stall.taken != 0) {
+        throw StallError(describe_stall(place_.rank, state.stall, stall_places()),
+                         "results since then are not valid; make a new session");
+    }
+    throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
+}
+
+bool CudaSession::host_aborted() const {
+    return std::atomic_ref<u64>(lines()->abort).load(std::memory_order_acquire) != 0;
+}
+
+void CudaSession::set_abort() { std::atomic_ref<u64>(lines()->abort).store(1, std::memory_order_release); }
+
+void CudaSession::abort() { set_abort(); }  // no lock: it must get past a call that waits
+
+std::uint64_t CudaSession::launches() const {
+    const std::lock_guard lock(mutex_);
+    return launches_;
+}
+
+}  // namespace plait

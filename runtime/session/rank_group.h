@@ -1,0 +1,26 @@
+// RankGroup: the ranks of one Session as they meet at its Rendezvous.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/session/rendezvous.h"
+
+namespace plait {
+
+class RankGroup {
+public:
+    RankGroup(std::shared_ptr<Rendezvous> rendezvous, int rank, int world, std::uint64_t timeout_ns);
+    // Everyone's `value`, by rank. Collective: the ranks call with the same names in the same order.
+    std::vector<std::string> all_gather(const std::string& name, const std::string& value);
+    std::uint64_t timeout_ns() const { return timeout_ns_; }
+    const std::shared_ptr<Rendezvous>& rendezvous() const { return rendezvous_; }
+
+private:
+    std::shared_ptr<Rendezvous> rendezvous_;
+    int rank_, world_;
+    std::uint64_t timeout_ns_, calls_ = 0;
+};
+
+}  // namespace plait

@@ -1,0 +1,196 @@
+// Launches: agents and CTAs come and go here. What agents ask for is in engine_*.cpp.
+#include "runtime/sim/engine.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace plait {
+namespace {
+
+constexpr std::uint64_t kSharedAlignment = 1024;   // of HostCta::shared
+
+void agent_entry(void* agent) {
+    auto* sim_agent = static_cast<SimAgent*>(agent);
+    sim_agent->engine->run_agent(*sim_agent);
+}
+
+}  // namespace
+
+Engine::Engine(int world, int ranks_per_node, const SimOptions& options)
+    : options_(options),
+      random_(options.seed),
+      order_(memory_, options.check_memory),
+      scheduler_(random_, stacks_),
+      ranks_(static_cast<std::size_t>(world)) {
+    for (int r = 0; r < world; ++r) ranks_[r].node = r / ranks_per_node;
+    scheduler_.add_source(*this);
+}
+
+Engine::~Engine() { drop_launch(); }
+
+LaunchReport Engine::run(const EngineLaunch& launch) {
+    if (dead_) throw StallError("the simulated cluster is dead: an earlier launch failed", "make a new one");
+    dead_ = true;   // until the end is reached
+    begin_launch(launch);
+    try {
+        const bool ended = scheduler_.run([this] { return unfinished_ctas_ == 0; });
+        if (!ended) stall();
+        end_launch();
+    } catch (...) {
+        drop_launch();
+        throw;
+    }
+    drop_launch();
+    dead_ = false;
+    LaunchReport report;
+    report.steps = steps_;
+    report.events = std::move(events_);
+    report.links = traffic_.take();
+    return report;
+}
+
+void Engine::begin_launch(const EngineLaunch& launch) {
+    launch_ = &launch;
+    steps_ = 0;
+    events_.clear();
+    scheduler_.draw_policy();
+    for (SimRank& rank : ranks_) rank.running = 0;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        for (std::uint32_t c = 0; c < launch.ctas; ++c) {
+            auto cta = std::make_unique<SimCta>();
+            cta->rank = static_cast<int>(r);
+            cta->cta = c;
+            ctas_.push_back(std::move(cta));
+        }
+    }
+    unfinished_ctas_ = ctas_.size();
+    start_ctas();
+}
+
+// At most `resident` CTAs of a rank run; which ones come first is the seed's choice, as on a GPU it is the hardware's.
+void Engine::start_ctas() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        while (ranks_[r].running < launch_->resident) {
+            std::vector<SimCta*> waiting;
+            for (std::uint32_t c = 0; c < launch_->ctas; ++c) {
+                SimCta* cta = ctas_[r * launch_->ctas + c].get();
+                if (!cta->started) waiting.push_back(cta);
+            }
+            if (waiting.empty()) break;
+            start_cta(*waiting[random_.below(waiting.size())]);
+        }
+    }
+}
+
+void Engine::start_cta(SimCta& cta) {
+    SimRank& rank = ranks_[cta.rank];
+    cta.started = true;
+    ++rank.running;
+    cta.storage = std::make_unique<std::uint8_t[]>(launch_->shared_bytes + kSharedAlignment);   // zeroed
+    const auto address = reinterpret_cast<std::uintptr_t>(cta.storage.get());
+    cta.shared = cta.storage.get() + (kSharedAlignment - address % kSharedAlignment) % kSharedAlignment;
+    cta.region = memory_.add(cta.shared, launch_->shared_bytes, MemoryKind::Shared, cta.rank, "shared memory", static_cast<int>(cta.cta));
+    for (std::uint32_t i = 0; i < launch_->agents.size(); ++i) {
+        auto agent = std::make_unique<SimAgent>();
+        agent->engine = this;
+        agent->cta_state = &cta;
+        agent->index = i;
+        agent->rank = cta.rank;
+        agent->cta = static_cast<int>(cta.cta);
+        agent->node = rank.node;
+        agent->name = launch_->agents[i];
+        agent->view = {cta.cta, launch_->ctas, i, cta.shared, static_cast<SimAgent*>(agent.get()), &sim_engine_table()};
+        if (order_.enabled()) order_.start(*agent, order_.component(agent->fault_actor().describe()), rank.boundary);
+        cta.agents.push_back(std::move(agent));
+    }
+    for (auto& agent : cta.agents) scheduler_.start(*agent, cta.rank == 0, agent_entry, agent.get());
+}
+
+void Engine::run_agent(SimAgent& agent) {
+    launch_->kernel(&agent.view, launch_->args[agent.rank]);
+    std::exception_ptr failure;
+    try {
+        end_agent(agent);
+    } catch (const Error&) {
+        failure = std::current_exception();
+    }
+    if (failure) scheduler_.fail(agent, std::move(failure));
+}
+
+// A kernel may not end under its own asynchronous work: shared memory goes to the next CTA, and whoever is told by a
+// flag expects the data.
+void Engine::end_agent(SimAgent& agent) {
+    for (std::size_t group = agent.bulk.waited_writes; group < agent.bulk.groups.size(); ++group) {
+        if (agent.bulk.groups[group].operations == 0) continue;
+        throw SimulationFault("exit_in_flight", agent.fault_actor(),
+                              fmt::format("ends with bulk group {} not waited for ({} committed, {} waited for)", group + 1,
+                                          agent.bulk.committed(), agent.bulk.waited_writes),
+                              "bulk_wait<0> before the end");
+    }
+    for (const RegisterTile& tile : agent.tiles) {
+        if (tile.group != 0)
+            throw SimulationFault("exit_in_flight", agent.fault_actor(), "ends with a matrix operation in flight", "mma_wait<0> before the end");
+    }
+    if (order_.enabled()) {
+        Clock& boundary = ranks_[agent.rank].boundary.global;
+        for (const SimLane& lane : agent.lanes) boundary.join(lane.known.generic.global);
+        if (!agent.bulk.writes.none()) boundary.raise(agent.bulk.writes.component, agent.bulk.writes.time + agent.bulk.committed() + 1);
+        if (!agent.loads.none()) boundary.raise(agent.loads.component, agent.loads.time);
+    }
+    SimCta& cta = *agent.cta_state;
+    if (++cta.finished == cta.agents.size()) end_cta(cta);
+}
+
+void Engine::end_cta(SimCta& cta) {
+    if (cta.loads_in_flight != 0)
+        throw SimulationFault("exit_in_flight", {cta.rank, static_cast<int>(cta.cta), "all agents", ""},
+                              fmt::format("the CTA ends with {} bulk loads into its shared memory in flight", cta.loads_in_flight),
+                              "wait for every barrier that loads complete on");
+    memory_.remove(cta.region);
+    cta.region = nullptr;
+    --unfinished_ctas_;
+    --ranks_[cta.rank].running;
+    if (unfinished_ctas_ > 0 && launch_->resident < launch_->ctas) start_ctas();
+}
+
+void Engine::end_launch() {
+    for (const auto& region : memory_.regions()) {
+        if (region->kind == MemoryKind::Shared) throw InternalError("shared memory of an ended CTA is still registered");
+    }
+}
+
+void Engine::drop_launch() {
+    for (auto& cta : ctas_) {
+        for (auto& agent : cta->agents) scheduler_.forget(*agent);
+        if (cta->region) memory_.remove(cta->region);
+    }
+    scheduler_.clear();
+    ctas_.clear();
+    copies_.clear();
+    for (SimRank& rank : ranks_) rank.watchers.clear();
+    launch_ = nullptr;
+}
+
+void Engine::point(SimAgent& agent) {
+    ++steps_;
+    if (options_.max_steps != 0 && steps_ > options_.max_steps)
+        throw StallError(fmt::format("the launch is not over after {} steps", options_.max_steps), "raise max_steps, or look for a polling loop");
+    if (scheduler_.wants_switch()) scheduler_.yield(agent);
+}
+
+void Engine::trace(SimAgent& agent, u32 kind, i64 value) {
+    if (!options_.trace) return;
+    events_.push_back({static_cast<std::uint32_t>(agent.rank), static_cast<std::uint32_t>(agent.cta), agent.index, kind, value, steps_});
+}
+
+void* Engine::registers(SimAgent& agent, u64 bytes, u32 slot) {
+    constexpr std::uint64_t kAlignment = 64;
+    for (auto& [held, storage] : agent.registers) {
+        if (held == slot) return storage.get() + (kAlignment - reinterpret_cast<std::uintptr_t>(storage.get()) % kAlignment) % kAlignment;
+    }
+    agent.registers.emplace_back(slot, std::make_unique_for_overwrite<std::uint8_t[]>(bytes + kAlignment));
+    return registers(agent, bytes, slot);
+}
+
+}  // namespace plait

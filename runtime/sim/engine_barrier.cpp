@@ -1,0 +1,128 @@
+// mbarriers, and the meetings of a CTA's or an agent's threads.
+//
+// PTX ISA, "mbarrier": a phase completes when its pending arrivals and its tx-count are both zero; test_wait.parity is
+// true once the phase of that parity has completed and the next one of the same parity has not.
+#include <fmt/format.h>
+
+#include "runtime/sim/engine.h"
+
+namespace plait {
+namespace {
+
+// The barrier's 8 bytes in shared memory: a mark that tells it from data, and its index in the CTA.
+constexpr u64 kBarrierMark = 0x6261727269ull << 24;
+constexpr u64 kBarrierIndexMask = 0xFFFFFF;
+
+}  // namespace
+
+std::uint32_t Engine::local_component(SimCta& cta, std::string what) {
+    cta.region->local_components.push_back(std::move(what));
+    return kLocalComponent | static_cast<std::uint32_t>(cta.region->local_components.size() - 1);
+}
+
+void Engine::barrier_init(SimAgent& agent, void* address, u32 arrivals) {
+    point(agent);
+    Region& region = order_.region_of(agent, address, sizeof(u64), "barrier_init");
+    SimCta& cta = *agent.cta_state;
+    if (&region != cta.region || region.offset_of(address) % sizeof(u64) != 0)
+        throw SimulationFault("outside", agent.fault_actor(), "barrier_init outside of the CTA's shared memory, or not 8-byte aligned");
+    if (arrivals == 0) throw SimulationFault("barrier", agent.fault_actor(), "barrier_init with 0 arrivals");
+    SimBarrier& barrier = cta.barriers.emplace_back();
+    barrier.address = address;
+    barrier.arrivals = barrier.pending = arrivals;
+    barrier.local_component = local_component(cta, fmt::format("a bulk load that completes on the barrier at byte {}", region.offset_of(address)));
+    if (order_.enabled()) barrier.init = order_.own_epoch(agent, Lane::Members);
+    *static_cast<u64*>(address) = kBarrierMark | (cta.barriers.size() - 1);
+}
+
+SimBarrier& Engine::barrier_at(SimAgent& agent, const void* address, const char* what) {
+    Region& region = order_.region_of(agent, address, sizeof(u64), what);
+    SimCta& cta = *agent.cta_state;
+    const u64 word = &region == cta.region ? *static_cast<const u64*>(address) : 0;
+    const u64 index = word & kBarrierIndexMask;
+    if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= cta.barriers.size() || cta.barriers[index].address != address)
+        throw SimulationFault("barrier", agent.fault_actor(), fmt::format("{} on {}: no initialised barrier there", what, region.place(region.offset_of(address))),
+                              "barrier_init, fence_barrier_init and cta_barrier come first");
+    SimBarrier& barrier = cta.barriers[index];
+    if (order_.enabled() && !agent.lanes[0].known.generic.covers(barrier.init))
+        throw SimulationFault("barrier", agent.fault_actor(), fmt::format("{} is not ordered after the barrier_init of {}", what, region.place(region.offset_of(address))),
+                              "cta_barrier between them");
+    return barrier;
+}
+
+void Engine::barrier_arrive(SimAgent& agent, Lane lane, void* address, u32 count, u64 bytes) {
+    point(agent);
+    SimBarrier& barrier = barrier_at(agent, address, "barrier_arrive");
+    if (count > barrier.pending)
+        throw SimulationFault("barrier", agent.fault_actor(),
+                              fmt::format("arrival {} of {} in phase {} of the barrier at {}", barrier.arrivals - barrier.pending + count, barrier.arrivals,
+                                          barrier.phase, agent.cta_state->region->place(agent.cta_state->region->offset_of(address))),
+                              "more agents arrive than barrier_init was told");
+    barrier.pending -= count;
+    barrier.bytes += static_cast<std::int64_t>(bytes);
+    order_.release(agent, lane, barrier.arriving);
+    complete_phase(barrier);
+}
+
+void Engine::complete_phase(SimBarrier& barrier) {
+    if (barrier.pending != 0 || barrier.bytes != 0) return;
+    ++barrier.phase;
+    barrier.pending = barrier.arrivals;
+    if (order_.enabled()) {
+        std::swap(barrier.completed, barrier.arriving);
+        barrier.arriving.clear();
+        barrier.completed.raise({barrier.local_component, barrier.phase});
+    }
+    for (SimAgent* waiter : barrier.waiters) scheduler_.wake(*waiter);
+    barrier.waiters.clear();
+}
+
+void Engine::barrier_wait(SimAgent& agent, Lane lane, void* address, u32 parity) {
+    point(agent);
+    SimBarrier& barrier = barrier_at(agent, address, "barrier_wait");
+    while ((barrier.phase & 1) == (parity & 1)) {
+        agent.parked = SimAgent::Parked::Barrier;
+        agent.barrier = address;
+        agent.parity = parity & 1;
+        barrier.waiters.push_back(&agent);
+        scheduler_.park(agent);
+    }
+    agent.parked = SimAgent::Parked::No;
+    order_.acquire(agent, lane, barrier.completed);
+}
+
+void Engine::fence_proxy_async(SimAgent& agent, Lane lane) {
+    point(agent);
+    order_.fence_proxy_async(agent, lane);
+}
+
+void Engine::agent_sync(SimAgent& agent) {
+    point(agent);
+    order_.agent_sync(agent);
+}
+
+void Engine::cta_barrier(SimAgent& agent) {
+    point(agent);
+    SimCta& cta = *agent.cta_state;
+    const std::uint32_t meeting = cta.meetings;
+    if (++cta.met < cta.agents.size()) {
+        while (cta.meetings == meeting) {
+            agent.parked = SimAgent::Parked::CtaBarrier;
+            scheduler_.park(agent);
+        }
+        agent.parked = SimAgent::Parked::No;
+        return;
+    }
+    cta.met = 0;
+    ++cta.meetings;
+    if (order_.enabled()) {
+        std::vector<SimActor*> actors;
+        for (auto& member : cta.agents) actors.push_back(member.get());
+        order_.meet(actors);
+    }
+    for (auto& member : cta.agents) {
+        if (member->parked == SimAgent::Parked::CtaBarrier) scheduler_.wake(*member);
+    }
+}
+
+}  // namespace plait

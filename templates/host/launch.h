@@ -1,0 +1,50 @@
+// Launch protocol: epoch, tile counter, counting agents and CTAs out. All words lie in this rank's DeviceState.
+#pragma once
+#include "flag.h"
+
+namespace plait {
+
+// Relaxed is enough: the epoch was advanced by the last CTA of the previous launch on this stream.
+template <class Args>
+i64 enter(Agent& ag, const Args& args) {
+    return static_cast<i64>(ag.engine->load(ag.handle, Lane::Members, &args.launch.state->epoch, Scope::Gpu, Order::Relaxed) + 1);
+}
+
+template <class Args>
+i64 fetch_tile(Agent& ag, const Args& args) {
+    return static_cast<i64>(ag.engine->fetch_add(ag.handle, ag.elected, &args.launch.state->next_tile, 1, Scope::Gpu, Order::Relaxed));
+}
+
+template <class Args>
+bool aborted(Agent& ag, const Args& args) {
+    return ag.engine->load(ag.handle, Lane::Members, &args.launch.state->abort, Scope::Gpu, Order::Relaxed) != 0;
+}
+
+template <class Args>
+void agent_finished(Agent& ag, const Args& args) {
+    ag.engine->signal(ag.handle, ag.elected, &args.launch.state->finished, 1, Update::Add, Scope::Gpu, Order::Ordered);
+}
+template <class Args>
+i64 agents_finished(Agent& ag, const Args& args) {
+    return static_cast<i64>(ag.engine->load(ag.handle, Lane::Members, &args.launch.state->finished, Scope::Gpu, Order::Relaxed));
+}
+
+static inline void reset_word(Agent& ag, u64* word, u64 value) {
+    ag.engine->signal(ag.handle, ag.elected, word, value, Update::Set, Scope::Gpu, Order::Relaxed);
+}
+
+// After cta_barrier, one thread. Acquire and release on one counter: the last CTA out has every other one's accesses to
+// the words below before its own.
+template <class Args>
+void leave(Agent& ag, const Args& args) {
+    DeviceState* state = args.launch.state;
+    const u64 before = ag.engine->fetch_add(ag.handle, ag.elected, &state->ctas_out, 1, Scope::Gpu, Order::Ordered);
+    if (before + 1 != static_cast<u64>(ag.ctas)) return;
+    reset_word(ag, &state->next_tile, 0);
+    reset_word(ag, &state->finished, 0);
+    reset_word(ag, &state->ctas_in, 0);
+    reset_word(ag, &state->ctas_out, 0);
+    reset_word(ag, &state->epoch, state->epoch + 1);
+}
+
+}  // namespace plait

@@ -1,0 +1,91 @@
+// The tile machine: the interface that emitted source is written against, in words. templates/sm90/machine.cuh and
+// templates/host/machine.h implement the same names; tests/templates/machine_names_test checks that they agree.
+//
+// Emitted source is one function per agent, agent-uniform control flow, no lane ids, no PTX, no `#if`. Its first
+// argument is always `ag`. Every ordering action below marked [o] is printed by codegen from an edge of the Plan;
+// no other primitive orders anything.
+//
+// Names in emitted source
+//   types      u8 u32 u64 i64 f32 bf16 f16, Scope::{Cta,Gpu,System}, Lane::{Members,Elected}, TensorMap, Launch, Flag
+//   Agent      `ag`: machine state of the agent. ag.cta, ag.ctas (i64)
+//   Bytes<n>   shared memory, no type;   Barrier   an mbarrier in shared memory
+//   Acc<M, N>  fp32 accumulator of one consumer warpgroup, M a multiple of 64, N of 8
+//   Pipe<n>    per-agent position in a ring: .slot (u32), .phase (u32, parity to wait for); pipe.advance()
+//              Producer side: barrier_wait(ag, sh.x_empty[p.slot], p.phase ^ 1) passes at once on the first round.
+//
+// Setup
+//   barrier_init(ag, bar, arrivals)            one thread
+//   fence_barrier_init(ag)                 [o] before cta_barrier
+//   cta_barrier(ag)                        [o] all agents of the CTA (all threads)
+//   kWarpgroupArrivals                         how often one warpgroup agent arrives in barrier_arrive (4 on sm90, 1 on host)
+//   registers_producer<n>(), registers_consumer<n>()     setmaxnreg; nothing on the host
+//
+// Shared-memory pipelines
+//   barrier_wait(ag, bar, parity)          [o] acquire, Cta scope
+//   barrier_arrive(ag, bar)                [o] release, Cta scope; one arrival of a thread agent, kWarpgroupArrivals of a warpgroup
+//   barrier_expect(ag, bar, bytes)             arrive.expect_tx (thread agents)
+//   ring_put(ag, slot_word, value) / ring_get(ag, slot_word) -> i64      plain shared store / load, agent-uniform
+//
+// Bulk copies (async proxy). Issued by thread agents or by the elected thread of a warpgroup
+//   load_box<BoxRows, BoxCols, T>(ag, dst, map, x, y, z, bar)    TMA tensor load of one box of BoxCols (<= 64) columns, 128B swizzle
+//   load_boxes<Rows, Cols, T>(ag, dst, map, x, y, z, bar)        ceil(Cols/64) boxes side by side, each Rows x 64
+//   store_box<BoxRows, BoxCols, T>(ag, map, src, x, y, z)        TMA tensor store
+//   load_bytes(ag, dst, src, bytes, bar)       global -> shared, bytes a multiple of 16
+//   put_bytes(ag, dst, src, bytes)             shared -> global of this or a peer GPU
+//   bulk_commit(ag)
+//   bulk_wait_read<n>(ag)                  [o] sources of all but the n youngest groups may be overwritten
+//   bulk_wait<n>(ag)                       [o] writes of all but the n youngest groups are complete for this thread
+//   fence_async_shared(ag)                 [o] ordinary shared accesses before it are seen by bulk and matrix operations after
+//   fence_async_global(ag)                 [o] the same for global memory
+//   agent_sync(ag)                         [o] all threads of this warpgroup agent
+//
+// Matrix operations (consumer warpgroups)
+//   mma_begin(ag, acc)                     [o] wgmma.fence: registers before the first issue
+//   mma_issue<TileN, TransposeB, T>(ag, acc, a, a_rows, b, accumulate)      acc (+)= a[from row a_rows, M x 64] b[64 x N];
+//       a: one box of 64 columns of k. b: TransposeB 0: [N x 64 of k], one box; 1: [64 of k x N], boxes of 64 columns
+//   mma_commit(ag)
+//   mma_wait<n>(ag, acc)                   [o] all but the n youngest groups; names the accumulators it makes safe
+//   map(ag, acc, row, col, f)                  x = f(r, c, x) for every element; (row, col) is the accumulator's origin
+//   stage_box<T>(ag, dst, acc, block, column)  rows [64*block, +64), columns [column, +64) of acc -> a 64x64 box, as T.
+//       column: a multiple of 64, or N - 64 where N is none (the last box overlaps the one before, with the same values)
+//
+// Places in the symmetric workspaces (offset: in the artifact's area; peer: local rank)
+//   own_flag(args, offset, index), peer_flag(args, offset, peer, index), own_entered(args, index), peer_entered(args, peer, index)
+//   own_bytes(args, offset, byte), peer_bytes(args, offset, peer, byte), tensor_bytes(ptr, byte)
+//   area_offset(args, offset, byte), flag_offset(args, offset, index), entered_offset(index)      for the FIFO
+//
+// Flags (global memory). Of a warpgroup agent the elected thread signals. An agent whose wait gave up signals no more
+//   signal_set(ag, flag_ptr, value, Scope)      [o] release store
+//   signal_add(ag, flag_ptr, value, Scope)      [o] release add
+//   wait_flag(ag, args, flag_ptr, value, Scope, site)          [o] acquire; abortable
+//   wait_flags(ag, args, first_ptr, count, value, Scope, site) [o] acquire of `count` consecutive flags; abortable
+//   fetch_tile(ag, args) -> i64                 relaxed add on launch.state->next_tile
+//   aborted(ag, args) -> bool                   relaxed read of launch.state->abort, agent-uniform
+//
+// FIFO (thread agents)
+//   fifo_reserve(ag, args, site) -> i64         claims a ring position, waits until its slot is free; abortable
+//   fifo_write(ag, args, position, rank, offset, bytes, signal_offset, signal_value)   plain stores of all but `sequence`
+//   fifo_publish(ag, args, position, Scope) [o] release store of sequence
+//   fifo_wait(ag, args, position, site)     [o] acquire: transfers before `position` are locally complete; abortable
+//
+// Relay (thread agent of CTA 0): the only poller of HostLines
+//   Relay r(args); relay_poll(ag, args, r)  [o] acquire at System scope of abort, fifo_completed, arrivals_posted
+//   r.has_arrival(); r.arrival_flag(args) -> Flag*; r.arrival_value() -> u64; relay_next(ag, args, r)
+//       arrival_value is never less than what the flag holds: an unordered network may deliver an older value later
+//   r.finished                                  agents_finished as of the last poll
+//   relay_forward(ag, args, r, Scope)       [o] release of fifo_completed, abort into DeviceState
+//   relay_idle(ag)                              nothing to do: back off
+//   agent_finished(ag, args)                [o] release add on launch.state->finished, Gpu scope
+//   agents_finished(ag, args) -> u64            relaxed read
+//
+// Launch protocol
+//   enter(ag, args) -> i64                      epoch of this launch: state->epoch + 1, the same for every agent
+//   leave(ag, args)                         [o] after cta_barrier, one thread: counts the CTA out; the last one advances
+//                                               the epoch and resets next_tile, finished, ctas_in, ctas_out
+//
+// Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
+//   add, mul, relu, gelu (erf), gelu_tanh, silu, to_f32, round_to<T>. arithmetic.h has those both machines share
+// Operands of pointwise functions: load_at(ag, ptr, index) -> f32, one ordinary global load; col_at(ag, vector, c, cols),
+//   cell_at(ag, matrix, r, c, rows, cols): 0 outside, without an access
+// Trace: trace(ag, kind, value): a span of the timeline starts; nothing on sm90 unless the schedule asks for it.
+#pragma once

@@ -1,0 +1,14 @@
+// Hardware barriers among threads (PTX ISA, "barrier.sync"): order ordinary accesses of the threads that take part.
+#pragma once
+#include "space.cuh"
+
+namespace plait::ptx {
+
+// Not .aligned: warps whose lanes ran a one-thread agent may arrive diverged.
+PLAIT_DEVICE void sync_cta() { asm volatile("barrier.sync 0;" ::: "memory"); }
+
+PLAIT_DEVICE void sync_warpgroup(u32 id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
+
+PLAIT_DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+}  // namespace plait::ptx

@@ -1,0 +1,45 @@
+// The accumulator of one consumer warpgroup: fp32, M x N, in registers, statically indexed and opaque to role bodies.
+#pragma once
+#include "../sync/agent.cuh"
+
+namespace plait {
+
+// Block b holds rows [64 b, +64). Element 4 j + e of a thread (PTX ISA, "wgmma.mma_async", register fragment D):
+// row 16 warp + lane / 4 + 8 (e / 2), column 8 j + 2 (lane % 4) + e % 2.
+template <i64 M, i64 N>
+struct Acc {
+    static_assert(M % 64 == 0 && N % 8 == 0 && N <= 256, "wgmma computes 64 rows by a multiple of 8 columns up to 256");
+    static_assert(M / 64 * N / 2 <= 192, "more than 192 accumulator registers a thread spill");
+    static constexpr i64 blocks = M / 64;
+    f32 value[M / 64][N / 2];
+};
+
+// x = f(row, col, x), rows and columns counted from (row, col). A loop over groups of columns, in which the accumulator
+// turns by one group a round (it is back in place at the end): unrolled whole, the loads of `f` are hoisted together and
+// spill the accumulator, and ptxas takes ten seconds over gelu. A larger group costs fewer moves and more registers.
+template <i64 M, i64 N, class Function>
+PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
+    constexpr i64 total = M / 64 * N / 2;
+    constexpr i64 columns = N % 64 == 0 && total <= 128 ? 64 : (N % 32 == 0 ? 32 : (N % 16 == 0 ? 16 : 8));
+    constexpr i64 group = columns / 2;
+    f32* value = &acc.value[0][0];
+    i64 r = row + ag.warp * 16 + ag.lane / 4;
+    i64 c = col + ag.lane % 4 * 2;
+#pragma unroll 1
+    for (i64 done = 0; done < total; done += group) {
+        f32 turned[group];
+#pragma unroll
+        for (i64 i = 0; i < group; i += 1) turned[i] = f(r + i / 2 % 2 * 8, c + i / 4 * 8 + i % 2, value[i]);
+#pragma unroll
+        for (i64 i = 0; i < total - group; i += 1) value[i] = value[i + group];
+#pragma unroll
+        for (i64 i = 0; i < group; i += 1) value[total - group + i] = turned[i];
+        c += columns;
+        if ((done + group) % (N / 2) == 0) {
+            c -= N;
+            r += 64;
+        }
+    }
+}
+
+}  // namespace plait

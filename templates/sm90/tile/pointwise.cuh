@@ -1,0 +1,47 @@
+// Functions of one element, and the ordinary loads that feed them.
+#pragma once
+#include "../ptx/convert.cuh"
+#include "../sync/agent.cuh"
+
+namespace plait {
+
+PLAIT_DEVICE f32 add(f32 x, f32 y) { return x + y; }
+PLAIT_DEVICE f32 mul(f32 x, f32 y) { return x * y; }
+PLAIT_DEVICE f32 relu(f32 x) { return x > 0.0f ? x : 0.0f; }
+PLAIT_DEVICE f32 gelu(f32 x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
+PLAIT_DEVICE f32 gelu_tanh(f32 x) {
+    return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+PLAIT_DEVICE f32 silu(f32 x) { return x / (1.0f + expf(-x)); }
+
+template <class T>
+PLAIT_DEVICE f32 to_f32(T value) {
+    return ptx::widen(value);
+}
+
+template <class T>
+PLAIT_DEVICE f32 round_to(f32 x) {
+    T narrow;
+    narrow.bits = static_cast<u16>(ptx::pack<T>(x, 0.0f));
+    return ptx::widen(narrow);
+}
+template <>
+PLAIT_DEVICE f32 round_to<f32>(f32 x) {
+    return x;
+}
+
+template <class T>
+PLAIT_DEVICE f32 load_at(Agent&, const T* pointer, i64 index) {
+    return ptx::widen(pointer[index]);
+}
+// Column c of a vector of `cols`; 0 beyond it, without an access.
+template <class T>
+PLAIT_DEVICE f32 col_at(Agent& ag, const T* vector, i64 c, i64 cols) {
+    return c < cols ? load_at(ag, vector, c) : 0.0f;
+}
+template <class T>
+PLAIT_DEVICE f32 cell_at(Agent& ag, const T* matrix, i64 r, i64 c, i64 rows, i64 cols) {
+    return r < rows && c < cols ? load_at(ag, matrix, r * cols + c) : 0.0f;
+}
+
+}  // namespace plait

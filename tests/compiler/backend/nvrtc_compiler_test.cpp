@@ -1,0 +1,88 @@
+// NVRTC without a GPU. Where the machine has no NVRTC the compile tests are skipped, the rest is not.
+#include "compiler/backend/nvrtc_compiler.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "compiler/backend/nvrtc_library.h"
+#include "compiler/passes/lower.h"
+#include "runtime/base/error.h"
+
+namespace plait {
+namespace {
+
+bool have_nvrtc() {
+    try {
+        nvrtc_version();
+        return true;
+    } catch (const CompileError&) {
+        return false;
+    }
+}
+
+std::vector<std::string> schedule_files() {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(PLAIT_SOURCE_DIR "/schedules")) {
+        if (entry.path().extension() == ".json") files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+class Schedules : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Schedules, CompileWithoutSpillsOrMessages) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    const ScheduleFile file = load_schedule_file(GetParam());
+    const Topology topology = topology_of(file);
+    const Target target = Target::make("sm_90a", topology);
+    const CubinResult result = compile_cubin(emit(lower(file.graph, file.schedule, file.problem, topology, target)));
+    EXPECT_EQ(result.cubin.substr(1, 3), "ELF");
+    EXPECT_GT(result.report.registers, 0);
+    EXPECT_EQ(result.report.spill_bytes, 0);
+    for (const std::string& message : result.report.messages) ADD_FAILURE() << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Schedules, ::testing::ValuesIn(schedule_files()),
+                         [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
+
+TEST(Nvrtc, SaysWhereTheSourceIsWrong) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    Source source;
+    source.kernel = "extern \"C\" __global__ void plait_kernel() {\n    undeclared();\n}\n";
+    source.shapes = "#pragma once\n";
+    try {
+        compile_cubin(source);
+        FAIL() << "compiled";
+    } catch (const CompileError& error) {
+        EXPECT_NE(error.message().find("kernel.cu(2)"), std::string::npos) << error.message();
+        EXPECT_NE(error.message().find("undeclared"), std::string::npos) << error.message();
+    }
+}
+
+TEST(Nvrtc, NamesTheLibraryAndWhatToInstallWhereItIsMissing) {
+    setenv("PLAIT_NVRTC_LIBRARY", "/nowhere/libnvrtc.so.13", 1);
+    try {
+        open_nvrtc();
+        ADD_FAILURE() << "opened a file that is not there";
+    } catch (const CompileError& error) {
+        EXPECT_NE(error.message().find("/nowhere/libnvrtc.so.13"), std::string::npos) << error.message();
+        EXPECT_NE(error.hint().find("nvidia-cuda-nvrtc"), std::string::npos) << error.hint();
+    }
+    unsetenv("PLAIT_NVRTC_LIBRARY");
+}
+
+TEST(Nvrtc, FlagsHoldNoPath) {
+    for (const std::string& flag : nvrtc_flags()) EXPECT_EQ(flag.find('/'), std::string::npos) << flag;
+}
+
+TEST(RootRelativeIncludes, ResolvesAgainstTheIncludingFile) {
+    const std::string text = "#pragma once\n#include \"../ptx/fence.cuh\"\n  #include \"local.cuh\"   // why\n#include \"kernel_shapes.h\"\n// #include \"no.h\"\n";
+    EXPECT_EQ(root_relative_includes("sm90/sync/flag.cuh", text),
+              "#pragma once\n#include \"sm90/ptx/fence.cuh\"\n#include \"sm90/sync/local.cuh\"   // why\n#include \"kernel_shapes.h\"\n// #include \"no.h\"\n");
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,146 @@
+#include "runtime/base/files.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "tests/runtime/base/temporary_directory.h"
+
+namespace plait {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::TemporaryDirectory;
+
+std::size_t entries(const std::string& folder) {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+TEST(Files, WritesAndReadsBytes) {
+    const TemporaryDirectory folder;
+    const std::string content("a\0b\n", 4);
+    write_file_atomically(folder / "x", content);
+    EXPECT_EQ(read_file(folder / "x"), content);
+    write_file_atomically(folder / "x", "");
+    EXPECT_EQ(read_file(folder / "x"), "");
+    EXPECT_EQ(entries(folder.path()), 1u);   // no temporary file is left
+    EXPECT_TRUE(file_exists(folder / "x"));
+    EXPECT_FALSE(file_exists(folder / "y"));
+}
+
+TEST(Files, ErrorsNamePathAndReason) {
+    const TemporaryDirectory folder;
+    try {
+        read_file(folder / "missing");
+        FAIL();
+    } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.message(), "cannot read " + (folder / "missing") + ": No such file or directory");
+    }
+    EXPECT_THROW(write_file_atomically(folder / "no/such/folder", "x"), ArgumentError);
+    EXPECT_THROW(read_file(folder.path()), ArgumentError);
+}
+
+TEST(Files, FailedReplaceLeavesNoTemporaryFile) {
+    const TemporaryDirectory folder;
+    make_directories(folder / "target/full");
+    EXPECT_THROW(write_file_atomically(folder / "target", "x"), ArgumentError);
+    EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+TEST(Files, ReadersNeverSeeATornFile) {
+    const TemporaryDirectory folder;
+    const std::string path = folder / "x";
+    write_file_atomically(path, std::string(100000, 'a'));
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+        for (int i = 0; i < 40; ++i) write_file_atomically(path, std::string(i % 2 == 0 ? 200000 : 100000, i % 2 == 0 ? 'b' : 'a'));
+        stop = true;
+    });
+    while (!stop) {
+        const std::string content = read_file(path);
+        ASSERT_EQ(content, std::string(content[0] == 'a' ? 100000 : 200000, content[0]));
+    }
+    writer.join();
+}
+
+TEST(Files, FirstPublisherWins) {
+    const TemporaryDirectory folder;
+    const std::string target = folder / "target";
+    for (const char* who : {"first", "second"}) {
+        const std::string staged = make_temporary_directory(folder.path());
+        make_directories(staged + "/deep");
+        write_file_atomically(staged + "/deep/who", who);
+        EXPECT_EQ(publish_directory(staged, target), std::string(who) == "first");
+        EXPECT_FALSE(file_exists(staged));
+    }
+    EXPECT_EQ(read_file(target + "/deep/who"), "first");
+}
+
+TEST(Files, PublishingNothingIsAnError) {
+    const TemporaryDirectory folder;
+    EXPECT_THROW(publish_directory(folder / "missing", folder / "target"), ArgumentError);
+}
+
+TEST(FileLock, ExcludesThreads) {
+    const TemporaryDirectory folder;
+    std::atomic<int> inside{0}, most{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 5; ++i) {
+                const FileLock lock(folder / "lock");
+                most = std::max(most.load(), ++inside);
+                std::this_thread::sleep_for(1ms);
+                --inside;
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(most, 1);
+}
+
+TEST(FileLock, TimeoutNamesTheHolder) {
+    const TemporaryDirectory folder;
+    const FileLock held(folder / "lock");
+    try {
+        const FileLock second(folder / "lock", 20ms);
+        FAIL();
+    } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.message(), "lock " + (folder / "lock") + " is still held by process " + std::to_string(::getpid()) + " after 20 ms");
+    }
+}
+
+TEST(FileLock, KilledHolderBlocksNobody) {
+    const TemporaryDirectory folder;
+    const std::string path = folder / "lock";
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const FileLock lock(path);
+        const char byte = 1;
+        (void)!::write(ready[1], &byte, 1);
+        ::pause();
+        ::_exit(0);
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    EXPECT_THROW(FileLock(path, 20ms), ArgumentError);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_NO_THROW(FileLock(path, 1000ms));
+    ::close(ready[0]);
+    ::close(ready[1]);
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,180 @@
+#include "runtime/session/bind.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/base/error.h"
+
+namespace plait {
+namespace {
+
+// ag_gemm's tensors and maps, as lowering writes them.
+Manifest gather_manifest() {
+    Manifest manifest;
+    manifest.abi_version = kAbiVersion;
+    manifest.name = "ag_gemm";
+    manifest.world = 4, manifest.nodes = 2, manifest.locals = 2;
+    manifest.m_max = 64, manifest.n = 24, manifest.k = 32;
+    manifest.workspace_bytes = 2 * 4 * 16 * 32 * 2 + 4096;
+    manifest.lets = {{"shard", "max(ceil_div(M, world), 1)"},
+                     {"own_rows", "min(max(M - rank * shard, 0), shard)"},
+                     {"full_shards", "M / shard"},
+                     {"kernel_only", "cta * 2"}};
+    std::uint64_t offset = sizeof(Launch);
+    const auto add_tensor = [&](const char* name, std::vector<Expr> shape, bool output) {
+        manifest.tensors.push_back({name, "bf16", std::move(shape), output, offset});
+        offset += 8;
+    };
+    add_tensor("a", {"own_rows", 32}, false);
+    add_tensor("b", {32, 24}, false);
+    add_tensor("c", {"M", 24}, true);
+    offset = (offset + 63) / 64 * 64;
+    const auto add_map = [&](const char* name, std::int64_t index, const char* memory, Expr base,
+                             std::vector<Expr> extent, std::vector<Expr> stride) {
+        manifest.maps.push_back(
+            {name, "bf16", index, memory, std::move(base), std::move(extent), std::move(stride), {64, 64, 1}, offset});
+        offset += sizeof(TensorMap);
+    };
+    add_map("a_map", 0, "a", 0, {32, "own_rows", 1}, {64, "own_rows * 64"});
+    add_map("a_map", 1, "workspace", 4096, {32, "shard", 8}, {64, 16 * 64});
+    add_map("c_map", 0, "c", 0, {24, "shard", "full_shards"}, {48, "shard * 48"});
+    add_map("c_map", 1, "c", "full_shards * shard * 48", {24, "M % shard", 1}, {48, "shard * 48"});
+    manifest.args_bytes = static_cast<std::int64_t>(offset);
+    return manifest;
+}
+
+struct Bound {
+    Manifest manifest = gather_manifest();
+    RankPlace place = place_of(3, 2, 2);
+    std::vector<unsigned char> memory = std::vector<unsigned char>(1 << 16);
+    RankTensors tensors;
+    Launch launch = {};
+
+    explicit Bound(std::int64_t m) {
+        launch.m = m;
+        launch.workspace[1] = aligned(0);
+        launch.artifact_offset = 512;
+        if (m < 0 || m > manifest.m_max) return;
+        std::size_t start = 32768;
+        for (const auto& shape : tensor_shapes(manifest, place, m)) {
+            tensors.push_back({aligned(start), "bf16", shape});
+            start += 8192;
+        }
+    }
+    unsigned char* aligned(std::size_t offset) {
+        return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 + offset;
+    }
+    std::vector<unsigned char> bind() { return bind_arguments(manifest, launch, place, tensors, encode_host_map); }
+    HostTensorMap map(const std::vector<unsigned char>& args, std::size_t index) {
+        HostTensorMap map;
+        std::memcpy(&map, args.data() + manifest.maps[index].args_offset, sizeof(map));
+        return map;
+    }
+    std::string refusal() {
+        try {
+            bind();
+        } catch (const ArgumentError& error) {
+            return error.what();
+        }
+        return "nothing thrown";
+    }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(PlaceOf, OrdersRanksByNodeThenLocalRank) {
+    const RankPlace place = place_of(5, 3, 2);
+    EXPECT_EQ(place.node, 2);
+    EXPECT_EQ(place.local, 1);
+    EXPECT_EQ(place.world, 6);
+    EXPECT_THROW(place_of(6, 3, 2), ArgumentError);
+    EXPECT_THROW(place_of(-1, 3, 2), ArgumentError);
+}
+
+TEST(TensorShapes, ShortAndEmptyShardsOfTheLastRanks) {
+    const Manifest manifest = gather_manifest();
+    using Shapes = std::vector<std::int64_t>;
+    EXPECT_EQ(tensor_shapes(manifest, place_of(0, 2, 2), 50)[0], (Shapes{13, 32}));
+    EXPECT_EQ(tensor_shapes(manifest, place_of(3, 2, 2), 50)[0], (Shapes{11, 32}));
+    EXPECT_EQ(tensor_shapes(manifest, place_of(3, 2, 2), 2)[0], (Shapes{0, 32}));
+    EXPECT_EQ(tensor_shapes(manifest, place_of(3, 2, 2), 2)[2], (Shapes{2, 24}));
+}
+
+TEST(BindArguments, WritesLaunchPointersAndMaps) {
+    Bound bound(50);
+    bound.launch.rank = 3;
+    const auto args = bound.bind();
+    ASSERT_EQ(args.size(), static_cast<std::size_t>(bound.manifest.args_bytes));
+    EXPECT_EQ(std::memcmp(args.data(), &bound.launch, sizeof(Launch)), 0);
+    for (std::size_t i = 0; i < 3; ++i) {
+        void* pointer;
+        std::memcpy(&pointer, args.data() + bound.manifest.tensors[i].args_offset, sizeof(pointer));
+        EXPECT_EQ(pointer, bound.tensors[i].data);
+    }
+    const HostTensorMap own = bound.map(args, 0), gathered = bound.map(args, 1), tail = bound.map(args, 3);
+    EXPECT_EQ(own.base, bound.tensors[0].data);
+    EXPECT_EQ(own.extent[1], 11u);
+    EXPECT_EQ(gathered.base, bound.launch.workspace[1] + 512 + 4096);
+    EXPECT_EQ(gathered.extent[2], 8u);
+    EXPECT_EQ(gathered.stride_bytes[1], 1024u);
+    EXPECT_EQ(tail.base, static_cast<u8*>(bound.tensors[2].data) + 3 * 13 * 48);
+    EXPECT_EQ(tail.extent[1], 11u);
+    EXPECT_EQ(tail.box[0], 64u);
+    EXPECT_EQ(tail.element_bytes, 2u);
+}
+
+TEST(BindArguments, MapWithoutRowsIsEncodedButPointsAtTheTensor) {
+    Bound bound(52);  // no short shard: c_map[1] has no rows and its base is the tensor's end
+    const HostTensorMap tail = bound.map(bound.bind(), 3);
+    EXPECT_EQ(tail.base, bound.tensors[2].data);
+    EXPECT_EQ(tail.extent[0] * tail.extent[1] * tail.extent[2], 1u);
+    EXPECT_EQ(tail.stride_bytes[0] % 16, 0u);
+    EXPECT_GT(tail.stride_bytes[1], 0u);
+}
+
+TEST(BindArguments, EmptyTensorWithoutMemoryIsAccepted) {
+    Bound bound(2);
+    bound.tensors[0].data = nullptr;
+    EXPECT_EQ(bound.map(bound.bind(), 0).base, bound.launch.workspace[1] + 512);
+}
+
+TEST(BindArguments, RefusesWrongTensorsByName) {
+    Bound shape(50), dtype(50), count(50), missing(50), misaligned(50);
+    shape.tensors[2].shape = {50, 32};
+    EXPECT_TRUE(contains(shape.refusal(), "tensor `c` has shape [50, 32], expected [50, 24]")) << shape.refusal();
+    dtype.tensors[1].dtype = "f16";
+    EXPECT_TRUE(contains(dtype.refusal(), "tensor `b` is f16, expected bf16")) << dtype.refusal();
+    count.tensors.pop_back();
+    EXPECT_TRUE(contains(count.refusal(), "takes 3 tensors, 2 given")) << count.refusal();
+    missing.tensors[0].data = nullptr;
+    EXPECT_TRUE(contains(missing.refusal(), "tensor `a` of shape [11, 32] has no memory")) << missing.refusal();
+    misaligned.tensors[0].data = misaligned.aligned(32768 + 2);
+    EXPECT_TRUE(contains(misaligned.refusal(), "not a multiple of 16 bytes")) << misaligned.refusal();
+}
+
+TEST(BindArguments, RefusesMBeyondTheArtifact) {
+    EXPECT_TRUE(contains(Bound(65).refusal(), "M = 65 is outside of 0..64"));
+    EXPECT_TRUE(contains(Bound(-1).refusal(), "M = -1"));
+}
+
+TEST(BindArguments, RefusesAnotherTopologyOrAbi) {
+    Bound world(50), abi(50);
+    world.place = place_of(3, 1, 4);
+    EXPECT_TRUE(contains(world.refusal(), "compiled for 2x2 ranks, this session has 1x4")) << world.refusal();
+    abi.manifest.abi_version += 1;
+    EXPECT_TRUE(contains(abi.refusal(), "ABI version")) << abi.refusal();
+}
+
+TEST(BindArguments, RefusesMapsThatLeaveTheirMemory) {
+    Bound bound(50), field(50), cycle(50);
+    bound.manifest.maps[1].base_bytes = Expr(4096 + 256);
+    EXPECT_TRUE(contains(bound.refusal(), "map a_map[1] reaches byte")) << bound.refusal();
+    field.manifest.args_bytes -= 64;
+    EXPECT_TRUE(contains(field.refusal(), "field `c_map` ends at byte")) << field.refusal();
+    cycle.manifest.lets[0].value = Expr("full_shards + 1");
+    EXPECT_TRUE(contains(cycle.refusal(), "depends on itself")) << cycle.refusal();
+}
+
+}  // namespace
+}  // namespace plait
