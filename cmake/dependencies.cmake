@@ -48,6 +48,17 @@ if(PLAIT_EFA AND NOT (EFADV_INCLUDE AND PLAIT_VERBS))
   set(PLAIT_EFA OFF)
 endif()
 
+# Newer headers (rdma-core 47) name the RDMA-write capability: the session then checks its own name for it.
+if(PLAIT_EFA)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_INCLUDES ${EFADV_INCLUDE})
+  check_cxx_source_compiles("#include <infiniband/efadv.h>\nint main() { return EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE; }" PLAIT_EFADV_RDMA_WRITE)
+  unset(CMAKE_REQUIRED_INCLUDES)
+  if(PLAIT_EFADV_RDMA_WRITE)
+    list(APPEND PLAIT_DEFINITIONS PLAIT_EFADV_RDMA_WRITE=1)
+  endif()
+endif()
+
 if(NOT PLAIT_HOST_JIT)
   list(APPEND plait_disabled_patterns "/compiler/backend/clang_")
 endif()

@@ -17,7 +17,7 @@
 namespace plait {
 namespace {
 
-constexpr int kKeyFormat = 1;     // of the text that is hashed into the key
+constexpr int kKeyFormat = 1;  // of the text that is hashed into the key
 
 class Stopwatch {
 public:
@@ -40,16 +40,23 @@ struct Provenance {
 // Canonical JSON: keys sorted, no provenance comments, no paths, nothing of this process.
 std::string cache_key(const Source& source, const Toolchain& toolchain, const Manifest& manifest) {
     nlohmann::json key = {
-        {"abi", kAbiVersion},          {"format", kKeyFormat},        {"arch", manifest.arch},
-        {"source", source.key_text},   {"flags", toolchain.flags},    {"templates", toolchain.templates_hash},
-        {"toolchain", toolchain.version}, {"code", code_file_name(toolchain.kind)}, {"manifest", manifest.to_json_text()},
+        {"abi", kAbiVersion},
+        {"format", kKeyFormat},
+        {"arch", manifest.arch},
+        {"source", source.key_text},
+        {"flags", toolchain.flags},
+        {"templates", toolchain.templates_hash},
+        {"toolchain", toolchain.version},
+        {"code", code_file_name(toolchain.kind)},
+        {"manifest", manifest.to_json_text()},
     };
     return sha256_hex(key.dump());
 }
 
-ExtraFiles dumped_texts(const Plan& plan, const Provenance& provenance, const Settings& settings) {
+ExtraFiles dumped_texts(const Plan& plan, const Source& source, const Provenance& provenance,
+                        const Settings& settings) {
     if (settings.dump.empty()) return {};
-    ExtraFiles extra{{"plan.txt", print_plan(plan)}};
+    ExtraFiles extra{{"plan.txt", print_plan(plan)}, {"kernel_shapes.h", source.shapes}};
     if (!provenance.schedule_text.empty()) extra["schedule.txt"] = provenance.schedule_text;
     return extra;
 }
@@ -71,8 +78,10 @@ BuiltEntry build_entry(const Toolchain& toolchain, const Source& source, const M
     return entry;
 }
 
-Artifact build(const Plan& plan, const Problem& problem, const Target& target, const Provenance& provenance, const CompileOptions& options, CompileStats& stats) {
-    if (plan.target != target.arch) throw ArgumentError("plan " + plan.name + " is for " + plan.target + ", the target is " + target.arch);
+Artifact build(const Plan& plan, const Problem& problem, const Target& target, const Provenance& provenance,
+               const CompileOptions& options, CompileStats& stats) {
+    if (plan.target != target.arch)
+        throw ArgumentError("plan " + plan.name + " is for " + plan.target + ", the target is " + target.arch);
     Settings settings = Settings::from_environment();
     Stopwatch watch;
     Source source = emit(plan);
@@ -80,7 +89,7 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
     stats.emit_ms = watch.lap_ms();
     Toolchain toolchain = find_toolchain(target, options.shared_object);
     manifest.key = cache_key(source, toolchain, manifest);
-    ExtraFiles extra = dumped_texts(plan, provenance, settings);
+    ExtraFiles extra = dumped_texts(plan, source, provenance, settings);
     auto make = [&] { return build_entry(toolchain, source, manifest, extra); };
     Artifact artifact;
     if (options.use_cache) {
@@ -102,8 +111,8 @@ Graph without_provenance(Graph graph) {
 
 }  // namespace
 
-Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology, const Target& target,
-                 const CompileOptions& options, CompileStats* stats) {
+Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
+                 const Target& target, const CompileOptions& options, CompileStats* stats) {
     CompileStats local;
     CompileStats& s = stats ? *stats : local;
     s = {};
@@ -111,14 +120,18 @@ Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& pr
     Plan plan = lower(graph, schedule, problem, topology, target);
     s.lower_ms = watch.lap_ms();
     ScheduleFile file{without_provenance(graph), schedule, problem, "", ""};
-    nlohmann::json meaning = {{"schedule", print_schedule(file)}, {"topology", topology.to_json_text()}, {"arch", target.arch}, {"sms", target.sms}};
+    nlohmann::json meaning = {{"schedule", print_schedule(file)},
+                              {"topology", topology.to_json_text()},
+                              {"arch", target.arch},
+                              {"sms", target.sms}};
     Provenance provenance{sha256_hex(meaning.dump()), print_schedule({graph, schedule, problem, topology.name, ""})};
     Artifact artifact = build(plan, problem, target, provenance, options, s);
     s.total_ms = total.lap_ms();
     return artifact;
 }
 
-Artifact compile_plan(const Plan& plan, const Problem& problem, const Target& target, const CompileOptions& options, CompileStats* stats) {
+Artifact compile_plan(const Plan& plan, const Problem& problem, const Target& target, const CompileOptions& options,
+                      CompileStats* stats) {
     CompileStats local;
     CompileStats& s = stats ? *stats : local;
     s = {};

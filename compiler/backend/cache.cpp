@@ -63,7 +63,9 @@ std::optional<Artifact> read_entry(const std::string& directory, const std::stri
 
 }  // namespace
 
-std::string ArtifactCache::directory(const std::string& key) const { return fmt::format("{}/{}/{}", root_, key.substr(0, 2), key); }
+std::string ArtifactCache::directory(const std::string& key) const {
+    return fmt::format("{}/{}/{}", root_, key.substr(0, 2), key);
+}
 
 std::optional<Artifact> ArtifactCache::find(const std::string& key, bool* damaged) const {
     std::string folder = directory(key);
@@ -91,7 +93,8 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
     std::string folder = directory(key);
     std::error_code error;
     fs::create_directories(fs::path(folder).parent_path(), error);
-    if (error) throw ArgumentError(fmt::format("cannot make the cache folder {}: {}", folder, error.message()), kWritable);
+    if (error)
+        throw ArgumentError(fmt::format("cannot make the cache folder {}: {}", folder, error.message()), kWritable);
     FileLock lock(folder + ".lock");
     bool damaged = false;
     if (std::optional<Artifact> found = find(key, &damaged)) {
@@ -152,7 +155,8 @@ void ArtifactCache::count(std::uint64_t CacheStatistics::*counter) {
 CacheStatistics ArtifactCache::statistics() const {
     CacheStatistics statistics = read_counts(root_);
     std::error_code ignored;
-    for (auto entry = fs::recursive_directory_iterator(root_, ignored); entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+    for (auto entry = fs::recursive_directory_iterator(root_, ignored); entry != fs::recursive_directory_iterator();
+         entry.increment(ignored)) {
         if (!entry->is_regular_file(ignored)) continue;
         statistics.bytes += entry->file_size(ignored);
         bool staged = entry->path().string().find(".staging/") != std::string::npos;
@@ -168,7 +172,8 @@ void ArtifactCache::clear() {
         if (name.size() != 2 || !group.is_directory(ignored)) continue;
         for (const auto& entry : fs::directory_iterator(group.path(), ignored)) {
             // Locks stay: a builder may hold one, and a lock on a removed file excludes nobody.
-            if (entry.is_directory(ignored) && entry.path().extension() != ".staging") remove_recursively(entry.path().string());
+            if (entry.is_directory(ignored) && entry.path().extension() != ".staging")
+                remove_recursively(entry.path().string());
         }
     }
     fs::remove(statistics_path(root_), ignored);

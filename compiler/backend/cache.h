@@ -20,8 +20,8 @@
 namespace plait {
 
 struct CacheStatistics {
-    std::uint64_t hits = 0, misses = 0, healed = 0;   // since the cache was made or cleared
-    std::uint64_t entries = 0, bytes = 0;             // on disk now
+    std::uint64_t hits = 0, misses = 0, healed = 0;  // since the cache was made or cleared
+    std::uint64_t entries = 0, bytes = 0;            // on disk now
 };
 
 // What is stored beside kernel.cu, the code and manifest.json: no part of the artifact (schedule.txt, plan.txt).
@@ -29,7 +29,7 @@ using ExtraFiles = std::map<std::string, std::string>;
 
 struct BuiltEntry {
     Artifact artifact;
-    std::string code_name;       // kernel.cubin, kernel.o, kernel.so
+    std::string code_name;  // kernel.cubin, kernel.o, kernel.so
     ExtraFiles extra;
 };
 
@@ -47,7 +47,7 @@ public:
 
     std::string directory(const std::string& key) const;
     CacheStatistics statistics() const;
-    void clear();                // removes entries and counts; builders at work publish afterwards as usual
+    void clear();  // removes entries and counts; builders at work publish afterwards as usual
 
 private:
     void count(std::uint64_t CacheStatistics::*counter);

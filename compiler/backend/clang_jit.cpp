@@ -61,14 +61,31 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_files(const Source& source)
 
 std::string clang_version() { return "clang " CLANG_VERSION_STRING; }
 
+std::string clang_build() { return clang::getClangFullVersion(); }
+
 std::vector<std::string> clang_flags(bool portable) {
     std::vector<std::string> flags{
-        "-triple", llvm::sys::getDefaultTargetTriple(), "-emit-obj", "-x", "c++", "-std=c++20", "-ffreestanding", "-O2",
-        "-vectorize-loops", "-vectorize-slp", "-mrelocation-model", "pic", "-pic-level", "2",
+        "-triple",
+        llvm::sys::getDefaultTargetTriple(),
+        "-emit-obj",
+        "-x",
+        "c++",
+        "-std=c++20",
+        "-ffreestanding",
+        "-O2",
+        "-vectorize-loops",
+        "-vectorize-slp",
+        "-mrelocation-model",
+        "pic",
+        "-pic-level",
+        "2",
         // An expression has the same bits whatever code surrounds it: no contraction into fma, no trap, no errno.
-        "-ffp-contract=off", "-fno-rounding-math",
+        "-ffp-contract=off",
+        "-fno-rounding-math",
         // No header of the machine takes part: the templates are complete.
-        "-nostdsysteminc", "-nobuiltininc", "-nostdinc++",
+        "-nostdsysteminc",
+        "-nobuiltininc",
+        "-nostdinc++",
     };
     if (!portable) {
         std::vector<std::string> cpu = cpu_flags();
@@ -102,7 +119,8 @@ std::string compile_host_object(const Source& source, bool portable) {
     llvm::LLVMContext context;
     clang::EmitObjAction action(&context);
     if (!compiler.ExecuteAction(action)) {
-        throw CompileError("Clang refuses the source: " + message_stream.str(), "PLAIT_DUMP=all keeps the source beside the plan");
+        throw CompileError("Clang refuses the source: " + message_stream.str(),
+                           "PLAIT_DUMP=all keeps the source beside the plan");
     }
     return std::string(object.data(), object.size());
 }

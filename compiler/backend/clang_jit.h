@@ -9,8 +9,10 @@
 
 namespace plait {
 
-std::string clang_version();                       // clang 19.1.7
-std::vector<std::string> clang_flags(bool portable);   // what the code depends on, CPU included; portable: no CPU of this machine
+std::string clang_version();  // clang 19.1.7
+std::string clang_build();    // of the library that is loaded, its packager's revision included
+std::vector<std::string> clang_flags(
+    bool portable);  // what the code depends on, CPU included; portable: no CPU of this machine
 
 // Relocatable object (ELF) with the symbol plait_kernel. CompileError carries Clang's diagnostics.
 std::string compile_host_object(const Source& source, bool portable = false);

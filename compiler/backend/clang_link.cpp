@@ -28,17 +28,35 @@ private:
     std::error_code ignored_;
 };
 
+// This process's environment, with a PATH where it has none: gcc finds its own parts only along one.
+std::vector<std::string> child_environment() {
+    std::vector<std::string> variables;
+    bool has_path = false;
+    for (char** variable = environ; variable && *variable; ++variable) {
+        variables.emplace_back(*variable);
+        has_path = has_path || variables.back().starts_with("PATH=");
+    }
+    if (!has_path) variables.emplace_back("PATH=/usr/local/bin:/usr/bin:/bin");
+    return variables;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+    std::vector<char*> result;
+    for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+    result.push_back(nullptr);
+    return result;
+}
+
 // Runs a program found on PATH with its output in `log`. ENOENT: there is no such program.
 int run(const std::vector<std::string>& command, const std::string& log, int* exit_status) {
-    std::vector<char*> arguments;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
+    std::vector<std::string> variables = child_environment();
+    std::vector<char*> arguments = pointers(command), environment = pointers(variables);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child = 0;
-    int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+    int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) return error;
     int status = 0;
@@ -57,8 +75,10 @@ std::string link_shared_object(const std::string& object) {
     write_file_atomically(in, object);
     // No start files, no C++ library: host code is freestanding but for erf and its like.
     const std::vector<std::vector<std::string>> linkers = {
-        {"cc", "-shared", "-nostdlib", "-o", out, in, "-lm"}, {"clang", "-shared", "-nostdlib", "-o", out, in, "-lm"},
-        {"ld", "-shared", "-o", out, in},                     {"ld.lld", "-shared", "-o", out, in},
+        {"cc", "-shared", "-nostdlib", "-o", out, in, "-lm"},
+        {"clang", "-shared", "-nostdlib", "-o", out, in, "-lm"},
+        {"ld", "-shared", "-o", out, in},
+        {"ld.lld", "-shared", "-o", out, in},
     };
     std::vector<std::string> names;
     for (const std::vector<std::string>& command : linkers) {
@@ -66,11 +86,14 @@ std::string link_shared_object(const std::string& object) {
         int exit_status = 0;
         int error = run(command, log, &exit_status);
         if (error == ENOENT) continue;
-        if (error != 0) throw CompileError(fmt::format("cannot run the linker {}: {}", command[0], std::generic_category().message(error)));
+        if (error != 0)
+            throw CompileError(
+                fmt::format("cannot run the linker {}: {}", command[0], std::generic_category().message(error)));
         if (exit_status == 0) return read_file(out);
         throw CompileError(fmt::format("{} ends with status {}: {}", command[0], exit_status, read_file(log)));
     }
-    throw CompileError(fmt::format("no linker on PATH (looked for {})", fmt::join(names, ", ")), "install gcc, clang or binutils");
+    throw CompileError(fmt::format("no linker on PATH (looked for {})", fmt::join(names, ", ")),
+                       "install gcc, clang or binutils");
 }
 
 }  // namespace plait

@@ -33,7 +33,8 @@ HostModule load_host_object(const std::string& object) {
     std::shared_ptr<llvm::orc::LLJIT> jit = take(llvm::orc::LLJITBuilder().create(), "cannot start the JIT's linker");
     char prefix = jit->getDataLayout().getGlobalPrefix();
     llvm::orc::JITDylib& library = jit->getMainJITDylib();
-    library.addGenerator(take(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(prefix), "symbols of this process"));
+    library.addGenerator(
+        take(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(prefix), "symbols of this process"));
     // Under Python this library is loaded locally: what it links against is not among the process's symbols.
     library.addGenerator(take(llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix), "libm"));
     check(jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(object, "kernel.o")), "cannot load host code");

@@ -37,7 +37,8 @@ std::map<std::string, std::uint64_t> offsets_of(const Plan& plan, const std::str
 }
 
 ManifestMap manifest_map(const Plan& plan, const MapDef& map, std::uint64_t array_offset) {
-    auto buffer = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const BufferDef& b) { return b.name == map.memory; });
+    auto buffer = std::find_if(plan.buffers.begin(), plan.buffers.end(),
+                               [&](const BufferDef& b) { return b.name == map.memory; });
     bool in_workspace = buffer != plan.buffers.end();
     ManifestMap result;
     result.name = map.name;
@@ -74,9 +75,11 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
     for (const AgentDef& agent : plan.agents) m.agents.push_back(agent.name);
     m.lets = launch_lets(plan);
     std::map<std::string, std::uint64_t> tensors = offsets_of(plan, "tensor"), maps = offsets_of(plan, "map");
-    for (const TensorDef& t : plan.tensors) m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name)});
+    for (const TensorDef& t : plan.tensors)
+        m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name)});
     for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
-    for (const PrintedWait& wait : printed_waits(plan)) m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+    for (const PrintedWait& wait : printed_waits(plan))
+        m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
     return m;
 }
 

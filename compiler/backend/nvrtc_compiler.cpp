@@ -25,10 +25,12 @@ struct Program {
 };
 
 void check(const NvrtcLibrary& nvrtc, int result, const char* call) {
-    if (result != kNvrtcSuccess) throw CompileError(fmt::format("{} failed: {} ({})", call, nvrtc.get_error_string(result), nvrtc.path));
+    if (result != kNvrtcSuccess)
+        throw CompileError(fmt::format("{} failed: {} ({})", call, nvrtc.get_error_string(result), nvrtc.path));
 }
 
-std::string fetch(const NvrtcLibrary& nvrtc, NvrtcProgram program, int (*size_of)(NvrtcProgram, std::size_t*), int (*get)(NvrtcProgram, char*), const char* what) {
+std::string fetch(const NvrtcLibrary& nvrtc, NvrtcProgram program, int (*size_of)(NvrtcProgram, std::size_t*),
+                  int (*get)(NvrtcProgram, char*), const char* what) {
     std::size_t size = 0;
     check(nvrtc, size_of(program, &size), what);
     std::string text(size, '\0');
@@ -53,8 +55,10 @@ void create(Program& program, const Source& source) {
     std::vector<const char*> name_pointers, text_pointers;
     for (const std::string& name : names) name_pointers.push_back(name.c_str());
     for (const std::string& text : texts) text_pointers.push_back(text.c_str());
-    check(program.nvrtc, program.nvrtc.create_program(&program.handle, source.kernel.c_str(), "kernel.cu", int(names.size()),
-                                                      text_pointers.data(), name_pointers.data()), "nvrtcCreateProgram");
+    check(program.nvrtc,
+          program.nvrtc.create_program(&program.handle, source.kernel.c_str(), "kernel.cu", int(names.size()),
+                                       text_pointers.data(), name_pointers.data()),
+          "nvrtcCreateProgram");
 }
 
 }  // namespace
@@ -63,10 +67,13 @@ std::string nvrtc_version() { return open_nvrtc().version; }
 
 const std::vector<std::string>& nvrtc_flags() {
     static const std::vector<std::string> flags = {
-        "--gpu-architecture=sm_90a", "-std=c++20",
+        "--gpu-architecture=sm_90a",
+        "-std=c++20",
         // An expression has the same bits whatever code surrounds it; fma is written by name where it is wanted.
         "--fmad=false",
-        "--ptxas-options=-v", "--ptxas-options=-warn-spills",
+        "--diag-suppress=177",  // constants that a kernel does not use are there for its reader
+        "--ptxas-options=-v",
+        "--ptxas-options=-warn-spills",
     };
     return flags;
 }
@@ -82,7 +89,8 @@ std::string root_relative_includes(const std::string& path, const std::string& t
         if (end != std::string::npos && line.find_first_not_of(" \t") == start) {
             std::string name = line.substr(start + directive.size(), end - start - directive.size());
             // The generated header has no folder: every template that needs it names it plainly.
-            if (name != "kernel_shapes.h") line = directive + (folder / name).lexically_normal().generic_string() + line.substr(end);
+            if (name != "kernel_shapes.h")
+                line = directive + (folder / name).lexically_normal().generic_string() + line.substr(end);
         }
         result += line;
         result += '\n';
@@ -98,7 +106,8 @@ CubinResult compile_cubin(const Source& source) {
     for (const std::string& flag : nvrtc_flags()) options.push_back(flag.c_str());
     int result = nvrtc.compile_program(program.handle, int(options.size()), options.data());
     std::string log = text_of(fetch(nvrtc, program.handle, nvrtc.get_log_size, nvrtc.get_log, "nvrtcGetProgramLog"));
-    if (result == kNvrtcCompilation) throw CompileError("NVRTC refuses the source: " + log, "PLAIT_DUMP=all keeps the source beside the plan");
+    if (result == kNvrtcCompilation)
+        throw CompileError("NVRTC refuses the source: " + log, "PLAIT_DUMP=all keeps the source beside the plan");
     check(nvrtc, result, "nvrtcCompileProgram");
     CubinResult compiled;
     compiled.version = nvrtc.version;

@@ -10,13 +10,13 @@ namespace plait {
 
 struct CubinResult {
     std::string cubin;
-    std::string ptx;             // empty where NVRTC gives none
-    std::string version;         // of the NVRTC that compiled: nvrtc 13.0
+    std::string ptx;      // empty where NVRTC gives none
+    std::string version;  // of the NVRTC that compiled: nvrtc 13.0
     PtxasReport report;
 };
 
-std::string nvrtc_version();                          // CompileError: no NVRTC
-const std::vector<std::string>& nvrtc_flags();        // for sm_90a, all that is passed
+std::string nvrtc_version();                    // CompileError: no NVRTC
+const std::vector<std::string>& nvrtc_flags();  // for sm_90a, all that is passed
 
 // CompileError: NVRTC's log, or a result that check_ptxas_report refuses. Any thread.
 CubinResult compile_cubin(const Source& source);

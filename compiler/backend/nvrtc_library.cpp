@@ -15,8 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kName = "libnvrtc.so.13";
-constexpr const char* kInstall = "pip install 'nvidia-cuda-nvrtc>=13,<14' into the environment beside plait, or set PLAIT_NVRTC_LIBRARY to the file";
-constexpr int kAncestors = 6;      // build/bin/plaitc and site-packages/plait/_native.so are both nearer than that
+constexpr const char* kInstall =
+    "pip install 'nvidia-cuda-nvrtc>=13,<14' into the environment beside plait, or set PLAIT_NVRTC_LIBRARY to the file";
+constexpr int kAncestors = 6;  // build/bin/plaitc and site-packages/plait/_native.so are both nearer than that
 
 // site-packages of a virtual environment, its Python's version unknown.
 std::vector<fs::path> site_packages(const fs::path& environment) {
@@ -58,7 +59,9 @@ fs::path this_library() {
 NvrtcLibrary bind_all(Library library) {
     NvrtcLibrary nvrtc{};
     nvrtc.path = library.path();
-    auto bind = [&]<class R, class... A>(const char* symbol, R (*&function)(A...)) { function = library.function<R(A...)>(symbol); };
+    auto bind = [&]<class R, class... A>(const char* symbol, R (*&function)(A...)) {
+        function = library.function<R(A...)>(symbol);
+    };
     bind("nvrtcCreateProgram", nvrtc.create_program);
     bind("nvrtcDestroyProgram", nvrtc.destroy_program);
     bind("nvrtcCompileProgram", nvrtc.compile_program);
@@ -72,7 +75,8 @@ NvrtcLibrary bind_all(Library library) {
     int (*get_version)(int*, int*) = nullptr;
     bind("nvrtcVersion", get_version);
     int major = 0, minor = 0;
-    if (get_version(&major, &minor) != kNvrtcSuccess) throw CompileError(nvrtc.path + " does not say its version", kInstall);
+    if (get_version(&major, &minor) != kNvrtcSuccess)
+        throw CompileError(nvrtc.path + " does not say its version", kInstall);
     nvrtc.version = fmt::format("nvrtc {}.{}", major, minor);
     library.keep_loaded();
     return nvrtc;

@@ -14,8 +14,9 @@ inline constexpr int kNvrtcCompilation = 6;
 // Several NVRTC with one soname may live on a machine: `version` is asked from the one that answers.
 struct NvrtcLibrary {
     std::string path;
-    std::string version;     // nvrtc 13.0
-    int (*create_program)(NvrtcProgram*, const char* source, const char* name, int headers, const char* const* texts, const char* const* names);
+    std::string version;  // nvrtc 13.0
+    int (*create_program)(NvrtcProgram*, const char* source, const char* name, int headers, const char* const* texts,
+                          const char* const* names);
     int (*destroy_program)(NvrtcProgram*);
     int (*compile_program)(NvrtcProgram, int options, const char* const*);
     int (*get_log_size)(NvrtcProgram, std::size_t*);

@@ -7,10 +7,10 @@
 namespace plait {
 
 struct PtxasReport {
-    std::int64_t registers = 0;      // a thread, of the kernel
-    std::int64_t spill_bytes = 0;    // stores or loads, the larger, summed over functions
-    std::int64_t local_bytes = 0;    // stack frames, summed over functions
-    std::vector<std::string> messages;   // everything that is not a plain account of resources or time
+    std::int64_t registers = 0;         // a thread, of the kernel
+    std::int64_t spill_bytes = 0;       // stores or loads, the larger, summed over functions
+    std::int64_t local_bytes = 0;       // stack frames, summed over functions
+    std::vector<std::string> messages;  // of ptxas, all that is no plain account of resources or time
 };
 PtxasReport parse_ptxas_log(const std::string& log);
 

@@ -17,7 +17,8 @@ namespace {
 std::string hash_templates(const std::string& without) {
     std::string all;
     for (const EmbeddedTemplate& file : embedded_templates()) {
-        if (!file.path.starts_with(without)) all += file.path + "\n" + std::to_string(file.text.size()) + "\n" + file.text;
+        if (!file.path.starts_with(without))
+            all += file.path + "\n" + std::to_string(file.text.size()) + "\n" + file.text;
     }
     return sha256_hex(all);
 }
@@ -26,17 +27,19 @@ Toolchain cuda_toolchain() {
 #ifdef PLAIT_WITH_CUDA
     return {CodeKind::Cubin, nvrtc_version(), nvrtc_flags(), hash_templates("host/")};
 #else
-    throw CompileError("this build of plait has no NVRTC (PLAIT_CUDA=OFF)", "build with -DPLAIT_CUDA=ON for target sm_90a");
+    throw CompileError("this build of plait has no NVRTC (PLAIT_CUDA=OFF)",
+                       "build with -DPLAIT_CUDA=ON for target sm_90a");
 #endif
 }
 
 Toolchain host_toolchain([[maybe_unused]] bool shared_object) {
 #ifdef PLAIT_WITH_HOST_JIT
     CodeKind kind = shared_object ? CodeKind::SharedObject : CodeKind::Object;
-    return {kind, clang_version(), clang_flags(shared_object), hash_templates("sm90/")};
+    return {kind, clang_build(), clang_flags(shared_object), hash_templates("sm90/")};
 #else
-    throw CompileError("this build of plait has no compiler for the host machine (PLAIT_HOST_JIT=OFF)",
-                       "install libclang-19-dev and llvm-19-dev and build again, or load a directory that plaitc wrote");
+    throw CompileError(
+        "this build of plait has no compiler for the host machine (PLAIT_HOST_JIT=OFF)",
+        "install libclang-19-dev and llvm-19-dev and build again, or load a directory that plaitc wrote");
 #endif
 }
 
@@ -44,9 +47,12 @@ Toolchain host_toolchain([[maybe_unused]] bool shared_object) {
 
 const char* code_file_name(CodeKind kind) {
     switch (kind) {
-        case CodeKind::Cubin: return "kernel.cubin";
-        case CodeKind::Object: return "kernel.o";
-        case CodeKind::SharedObject: return "kernel.so";
+        case CodeKind::Cubin:
+            return "kernel.cubin";
+        case CodeKind::Object:
+            return "kernel.o";
+        case CodeKind::SharedObject:
+            return "kernel.so";
     }
     throw InternalError("code kind without a file name");
 }

@@ -10,13 +10,13 @@
 namespace plait {
 
 enum class CodeKind { Cubin, Object, SharedObject };
-const char* code_file_name(CodeKind kind);        // kernel.cubin, kernel.o, kernel.so
+const char* code_file_name(CodeKind kind);  // kernel.cubin, kernel.o, kernel.so
 
 struct Toolchain {
     CodeKind kind = CodeKind::Cubin;
-    std::string version;                          // nvrtc 13.0, clang 19.1.7
-    std::vector<std::string> flags;               // no paths
-    std::string templates_hash;                   // of the templates that this target's source may include
+    std::string version;             // as the compiler gives it
+    std::vector<std::string> flags;  // no paths
+    std::string templates_hash;      // of the templates that this target's source may include
 };
 // CompileError where this build or this machine lacks the compiler, with what to install.
 Toolchain find_toolchain(const Target& target, bool shared_object);

@@ -47,7 +47,8 @@ std::vector<ArgsField> args_layout(const Plan& plan) {
         bool first = map.index == 0;
         bool next = !first && fields.back().kind == "map" && fields.back().name == map.name &&
                     fields.back().bytes == std::uint64_t(map.index) * sizeof(TensorMap);
-        if (!first && !next) throw InternalError("tensor maps of " + map.name + " do not stand in order of their index");
+        if (!first && !next)
+            throw InternalError("tensor maps of " + map.name + " do not stand in order of their index");
         if (first) {
             offset = align_up(offset, alignof(TensorMap));
             fields.push_back({map.name, "map", offset, 0});

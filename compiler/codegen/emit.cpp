@@ -14,21 +14,30 @@ namespace plait {
 namespace {
 
 // A name of the prologue and where its value comes from, in the order in which they are printed.
-struct PrologueName { const char* name; const char* value; };
+struct PrologueName {
+    const char* name;
+    const char* value;
+};
 constexpr PrologueName kPrologue[] = {
-    {"M", "args.launch.m"}, {"rank", "args.launch.rank"}, {"node", "args.launch.node"}, {"local", "args.launch.local_rank"},
-    {"cta", "ag.cta"}, {"ctas", "ag.ctas"},
+    {"M", "args.launch.m"},
+    {"rank", "args.launch.rank"},
+    {"node", "args.launch.node"},
+    {"local", "args.launch.local_rank"},
+    {"cta", "ag.cta"},
+    {"ctas", "ag.ctas"},
 };
 
 bool is_prologue_name(const std::string& name) {
-    return std::any_of(std::begin(kPrologue), std::end(kPrologue), [&](const PrologueName& p) { return name == p.name; });
+    return std::any_of(std::begin(kPrologue), std::end(kPrologue),
+                       [&](const PrologueName& p) { return name == p.name; });
 }
 
 // The plan's own and the world's shape, which is as static as they are.
 std::vector<Constant> all_constants(const Plan& plan) {
     std::vector<Constant> constants;
     for (const Constant& c : {Constant{"world", plan.world}, {"nodes", plan.nodes}, {"locals", plan.locals}}) {
-        bool given = std::any_of(plan.consts.begin(), plan.consts.end(), [&](const Constant& own) { return own.name == c.name; });
+        bool given = std::any_of(plan.consts.begin(), plan.consts.end(),
+                                 [&](const Constant& own) { return own.name == c.name; });
         if (!given) constants.push_back(c);
     }
     constants.insert(constants.end(), plan.consts.begin(), plan.consts.end());
@@ -36,10 +45,11 @@ std::vector<Constant> all_constants(const Plan& plan) {
 }
 
 void print_heading(const Plan& plan, SourceWriter& writer) {
-    writer.comment(fmt::format("plait {}: M <= {}, {} rank{} = {} node{} x {}, target {}", plan.name, plan.m_max, plan.world,
-                               plan.world == 1 ? "" : "s", plan.nodes, plan.nodes == 1 ? "" : "s", plan.locals, plan.target));
+    writer.comment(fmt::format("plait {}: M <= {}, {} rank{} = {} node{} x {}, target {}", plan.name, plan.m_max,
+                               plan.world, plan.world == 1 ? "" : "s", plan.nodes, plan.nodes == 1 ? "" : "s",
+                               plan.locals, plan.target));
     for (const RoleDef& role : plan.roles) {
-        std::string sms = role.placement == "sms" || role.placement == "phase" ? fmt::format(", {} CTAs", role.sms) : "";
+        std::string sms = role.sms > 0 ? fmt::format(", {} CTAs", role.sms) : "";
         if (role.placement != "none") writer.comment(fmt::format("role {}: {}{}", role.name, role.placement, sms));
     }
     if (plan.target == "host") {
@@ -56,14 +66,16 @@ void print_heading(const Plan& plan, SourceWriter& writer) {
 }
 
 void print_constants(const Plan& plan, SourceWriter& writer) {
-    for (const Constant& constant : all_constants(plan)) writer.line(fmt::format("constexpr i64 {} = {};", constant.name, constant.value));
+    for (const Constant& constant : all_constants(plan))
+        writer.line(fmt::format("constexpr i64 {} = {};", constant.name, constant.value));
     for (const BufferDef& buffer : plan.buffers) {
         writer.trailing(fmt::format("constexpr u64 {}_offset = {};", buffer.name, buffer.offset),
                         fmt::format("{} [{}]", buffer.dtype, fmt::join(buffer.shape, ", ")));
     }
     for (const FlagDef& flag : plan.flags) {
         if (flag.session) continue;
-        writer.trailing(fmt::format("constexpr u64 {}_offset = {};", flag.name, flag.offset), fmt::format("{} flags", flag.count));
+        writer.trailing(fmt::format("constexpr u64 {}_offset = {};", flag.name, flag.offset),
+                        fmt::format("{} flags", flag.count));
     }
     writer.blank();
 }
@@ -79,7 +91,8 @@ void print_args(const Plan& plan, SourceWriter& writer) {
     writer.open("struct Args");
     writer.line("Launch launch;");
     for (const TensorDef& tensor : plan.tensors) {
-        writer.trailing(fmt::format("{}{}* {};", tensor.output ? "" : "const ", tensor.dtype, tensor.name), shape_comment(tensor));
+        writer.trailing(fmt::format("{}{}* {};", tensor.output ? "" : "const ", tensor.dtype, tensor.name),
+                        shape_comment(tensor));
     }
     for (const ArgsField& field : fields) {
         if (field.kind == "map") writer.line(fmt::format("TensorMap {}[{}];", field.name, field.bytes / 128));
@@ -99,7 +112,8 @@ void print_shared(const Plan& plan, SourceWriter& writer) {
         std::string type = shared.bytes == 8 ? "i64" : fmt::format("Bytes<{}>", shared.bytes);
         writer.line(fmt::format("alignas({}) {} {}[{}];", shared.align, type, shared.name, shared.count));
     }
-    for (const BarrierDef& barrier : plan.barriers) writer.line(fmt::format("Barrier {}[{}];", barrier.name, barrier.count));
+    for (const BarrierDef& barrier : plan.barriers)
+        writer.line(fmt::format("Barrier {}[{}];", barrier.name, barrier.count));
     writer.close("};");
     writer.line(fmt::format("static_assert(sizeof(Shared) == {});", shared_bytes(plan)));
     writer.blank();
@@ -108,16 +122,19 @@ void print_shared(const Plan& plan, SourceWriter& writer) {
 std::string agents_running(const Plan& plan, const std::string& program) {
     std::vector<std::string> names;
     for (const AgentDef& agent : plan.agents) {
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end()) names.push_back(agent.name);
+        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end())
+            names.push_back(agent.name);
     }
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::int64_t print_program(const Plan& plan, const ProgramDef& program, std::int64_t first_wait, SourceWriter& writer) {
     std::string ctas = program.first_cta == Expr(0) && program.last_cta == Expr("ctas")
-                           ? "every CTA" : fmt::format("CTAs {}..{}", program.first_cta.print(), program.last_cta.print());
+                           ? "every CTA"
+                           : fmt::format("CTAs {}..{}", program.first_cta.print(), program.last_cta.print());
     std::string source = program.source.empty() ? "" : ", from " + program.source;
-    writer.comment(fmt::format("---- role {}, agent {}, {}{}", program.role, agents_running(plan, program.name), ctas, source));
+    writer.comment(
+        fmt::format("---- role {}, agent {}, {}{}", program.role, agents_running(plan, program.name), ctas, source));
     writer.open(fmt::format("PLAIT_AGENT void {}(Agent& ag, const Args& args, Shared& sh)", program.name));
     std::vector<LetDef> later = print_prologue(plan, names_used(plan, program.body), writer);
     StatementPrinter printer(plan, writer, first_wait);
@@ -157,7 +174,8 @@ std::vector<LetDef> print_prologue(const Plan& plan, std::set<std::string> names
     for (const LetDef& let : plan.lets) {
         if (!names.count(let.name)) continue;
         std::set<std::string> needs = let.value.names();
-        bool ready = std::all_of(needs.begin(), needs.end(), [&](const std::string& name) { return known.count(name) || is_prologue_name(name); });
+        bool ready = std::all_of(needs.begin(), needs.end(),
+                                 [&](const std::string& name) { return known.count(name) || is_prologue_name(name); });
         if (!ready) {
             later.push_back(let);
             continue;

@@ -10,20 +10,27 @@
 namespace plait {
 
 struct Source {
-    std::string kernel;         // kernel.cu
-    std::string shapes;         // kernel_shapes.h, per machine
-    std::string key_text;       // kernel + shapes without provenance comments: what the cache key hashes
+    std::string kernel;    // kernel.cu
+    std::string shapes;    // kernel_shapes.h, per machine
+    std::string key_text;  // kernel + shapes without provenance comments: what the cache key hashes
 };
 Source emit(const Plan& plan);
 
 // Byte offsets of the emitted struct Args: launch first, then tensors in the plan's order, then maps.
-struct ArgsField { std::string name; std::string kind; std::uint64_t offset = 0, bytes = 0; };   // kind: launch tensor map
-std::vector<ArgsField> args_layout(const Plan& plan);   // one field a map array: `a_map`, 128 bytes an element
-std::uint64_t args_bytes(const Plan& plan);             // sizeof(Args)
-std::uint64_t shared_bytes(const Plan& plan);           // sizeof(Shared)
+struct ArgsField {
+    std::string name;
+    std::string kind;
+    std::uint64_t offset = 0, bytes = 0;
+};                                                     // kind: launch tensor map
+std::vector<ArgsField> args_layout(const Plan& plan);  // one field a map array: `a_map`, 128 bytes an element
+std::uint64_t args_bytes(const Plan& plan);            // sizeof(Args)
+std::uint64_t shared_bytes(const Plan& plan);          // sizeof(Shared)
 
 // Every abortable wait, numbered in the order in which the source prints them: the last argument of the wait's call.
-struct PrintedWait { std::int64_t id = 0; std::string role, agent, flag; };
+struct PrintedWait {
+    std::int64_t id = 0;
+    std::string role, agent, flag;
+};
 std::vector<PrintedWait> printed_waits(const Plan& plan);
 bool is_abortable_wait(Op op);
 

@@ -34,7 +34,8 @@ std::set<std::string> range_names(const Plan& plan) {
 void print_programs(const Plan& plan, const AgentDef& agent, SourceWriter& writer) {
     for (const std::string& name : agent.programs) {
         const ProgramDef& program = program_of(plan, name);
-        std::string first = "cta >= " + print_source_expr(program.first_cta), last = "cta < " + print_source_expr(program.last_cta);
+        std::string first = "cta >= " + print_source_expr(program.first_cta),
+                    last = "cta < " + print_source_expr(program.last_cta);
         std::string call = name + "(ag, args, sh);";
         if (from_first_cta(program) && to_last_cta(program)) {
             writer.line(call);
@@ -50,7 +51,9 @@ void print_programs(const Plan& plan, const AgentDef& agent, SourceWriter& write
 
 // How many arrivals complete a phase; a warpgroup arrives kWarpgroupArrivals times, which the machine knows.
 std::string arrivals(const BarrierDef& barrier) {
-    std::string warpgroups = barrier.warpgroup_arrivals == 1 ? "kWarpgroupArrivals" : fmt::format("{} * kWarpgroupArrivals", barrier.warpgroup_arrivals);
+    std::string warpgroups = barrier.warpgroup_arrivals == 1
+                                 ? "kWarpgroupArrivals"
+                                 : fmt::format("{} * kWarpgroupArrivals", barrier.warpgroup_arrivals);
     if (barrier.warpgroup_arrivals == 0) return std::to_string(barrier.thread_arrivals);
     if (barrier.thread_arrivals == 0) return warpgroups;
     return fmt::format("{} + {}", barrier.thread_arrivals, warpgroups);
@@ -59,7 +62,8 @@ std::string arrivals(const BarrierDef& barrier) {
 void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
     writer.open("if (" + one_thread + ")");
     for (const BarrierDef& barrier : plan.barriers) {
-        if (barrier.thread_arrivals + barrier.warpgroup_arrivals == 0) throw InternalError("barrier " + barrier.name + " has no arrivals");
+        if (barrier.thread_arrivals + barrier.warpgroup_arrivals == 0)
+            throw InternalError("barrier " + barrier.name + " has no arrivals");
         std::string init = fmt::format("barrier_init(ag, sh.{}[i], {});", barrier.name, arrivals(barrier));
         writer.line(fmt::format("for (i64 i = 0; i < {}; i += 1) {}", barrier.count, init));
     }
@@ -76,7 +80,8 @@ void print_leave(const std::string& one_thread, SourceWriter& writer) {
 // One branch a warpgroup: setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
 void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agents, SourceWriter& writer) {
     bool consumer = agents.front()->kind == AgentKind::Warpgroup;
-    if (consumer && agents.size() > 1) throw InternalError("warpgroup " + std::to_string(agents.front()->warpgroup) + " has two agents");
+    if (consumer && agents.size() > 1)
+        throw InternalError("warpgroup " + std::to_string(agents.front()->warpgroup) + " has two agents");
     std::int64_t registers = consumer ? plan.consumer_registers : plan.producer_registers;
     if (registers > 0) writer.line(fmt::format("registers_{}<{}>();", consumer ? "consumer" : "producer", registers));
     for (const AgentDef* agent : agents) {
@@ -92,7 +97,9 @@ void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agent
 }
 
 void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
-    writer.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)", plan.threads));
+    writer.open(fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)",
+        plan.threads));
     writer.line("Shared& sh = shared_memory<Shared>();");
     writer.line("Agent ag = make_agent();");
     print_prologue(plan, range_names(plan), writer);

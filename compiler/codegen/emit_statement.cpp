@@ -1,21 +1,19 @@
 #include "compiler/codegen/emit_statement.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <limits>
 
+#include "compiler/ir/operand.h"
 #include "runtime/base/error.h"
 
 namespace plait {
 namespace {
 
 std::string e(const Statement& s, std::string_view operand) { return print_source_expr(s.expr(operand)); }
-std::string shared(const Statement& s, std::string_view operand) { return "sh." + e(s, operand); }
-std::string scope(const Statement& s) { return "Scope::" + s.word("scope"); }
 
 std::string trace_kind(const Statement& s) {
     std::string kind = s.word("kind");
@@ -80,88 +78,123 @@ void StatementPrinter::print(const std::vector<Statement>& body, std::vector<Let
     lets_after_enter_ = std::move(lets_after_enter);
     for (const Statement& s : body) statement(s);
     if (!lets_after_enter_.empty()) {
-        throw InternalError("let " + lets_after_enter_.front().name + " depends on a name that this program never declares");
+        throw InternalError("let " + lets_after_enter_.front().name +
+                            " depends on a name that this program never declares");
     }
 }
 
 // Every op of plan_ops.def has its line here: the compiler lists what a new op lacks.
+// clang-format off
 void StatementPrinter::statement(const Statement& s) {
     writer_.comment(s.comment);
     switch (s.op) {
-        case Op::For: return block(fmt::format("for (i64 {0} = {1}; {0} < {2}; {0} += {3})", s.word("var"), e(s, "from"), e(s, "to"), e(s, "step")), s);
-        case Op::Loop: return block("for (;;)", s);
-        case Op::BreakIf: return writer_.line(fmt::format("if ({}) break;", e(s, "cond")));
-        case Op::If: return block(fmt::format("if ({})", e(s, "cond")), s);
-        case Op::Let: return writer_.line(fmt::format("const i64 {} = {};", s.word("name"), e(s, "value")));
-        case Op::Var: return writer_.line(fmt::format("i64 {} = {};", s.word("name"), e(s, "value")));
-        case Op::Assign: return writer_.line(fmt::format("{} = {};", s.word("name"), e(s, "value")));
-        case Op::Pipe: return writer_.line(fmt::format("Pipe<{}> {};", e(s, "slots"), s.word("name")));
-        case Op::Advance: return writer_.line(s.word("pipe") + ".advance();");
+        case Op::For: return block(s, "for (i64 {var} = {from}; {var} < {to}; {var} += {step})");
+        case Op::Loop: return block(s, "for (;;)");
+        case Op::BreakIf: return form(s, "if ({cond}) break;");
+        case Op::If: return block(s, "if ({cond})");
+        case Op::Let: return form(s, "const i64 {name} = {value};");
+        case Op::Var: return form(s, "i64 {name} = {value};");
+        case Op::Assign: return form(s, "{name} = {value};");
+        case Op::Pipe: return form(s, "Pipe<{slots}> {name};");
+        case Op::Advance: return form(s, "{pipe}.advance();");
         case Op::Enter: return enter(s);
-        case Op::FetchTile: return writer_.line(fmt::format("const i64 {} = fetch_tile(ag, args);", s.word("name")));
-        case Op::RingPut: return call("ring_put", {shared(s, "slot"), e(s, "value")});
-        case Op::RingGet: return writer_.line(fmt::format("const i64 {} = ring_get(ag, {});", s.word("name"), shared(s, "slot")));
-        case Op::BarrierWait: return call("barrier_wait", {shared(s, "bar"), e(s, "parity")});
-        case Op::BarrierArrive: return call("barrier_arrive", {shared(s, "bar")});
-        case Op::BarrierExpect: return call("barrier_expect", {shared(s, "bar"), e(s, "bytes")});
-        case Op::CtaBarrier: return call("cta_barrier", {});
-        case Op::AgentSync: return call("agent_sync", {});
-        case Op::LoadBoxes: return call("load_boxes", {shared(s, "dst"), "args." + e(s, "map"), e(s, "x"), e(s, "y"), e(s, "z"), shared(s, "bar")}, {e(s, "rows"), e(s, "cols"), s.word("dtype")});
-        case Op::StoreBox: return call("store_box", {"args." + e(s, "map"), shared(s, "src"), e(s, "x"), e(s, "y"), e(s, "z")}, {e(s, "rows"), e(s, "cols"), s.word("dtype")});
-        case Op::LoadBytes: return call("load_bytes", {shared(s, "dst"), source_address(s), e(s, "bytes"), shared(s, "bar")});
-        case Op::PutBytes: return call("put_bytes", {fmt::format("peer_bytes(args, {}_offset, {}, {})", s.word("buffer"), e(s, "peer"), e(s, "offset")), shared(s, "src"), e(s, "bytes")});
-        case Op::BulkCommit: return call("bulk_commit", {});
-        case Op::BulkWaitRead: return call("bulk_wait_read", {}, {e(s, "pending")});
-        case Op::BulkWait: return call("bulk_wait", {}, {e(s, "pending")});
-        case Op::FenceAsyncShared: return call("fence_async_shared", {});
-        case Op::FenceAsyncGlobal: return call("fence_async_global", {});
-        case Op::AccDeclare: return writer_.line(fmt::format("Acc<{}, {}> {};", e(s, "rows"), e(s, "cols"), s.word("name")));
-        case Op::MmaBegin: return call("mma_begin", {s.word("acc")});
-        case Op::MmaIssue: return call("mma_issue", {s.word("acc"), shared(s, "a"), e(s, "a_rows"), shared(s, "b"), e(s, "accumulate")}, {e(s, "cols"), e(s, "transpose_b"), s.word("dtype")});
-        case Op::MmaCommit: return call("mma_commit", {});
-        case Op::MmaWait: return call("mma_wait", {s.word("acc")}, {e(s, "pending")});
+        case Op::FetchTile: return form(s, "const i64 {name} = fetch_tile(ag, args);");
+        case Op::RingPut: return form(s, "ring_put(ag, sh.{slot}, {value});");
+        case Op::RingGet: return form(s, "const i64 {name} = ring_get(ag, sh.{slot});");
+        case Op::BarrierWait: return form(s, "barrier_wait(ag, sh.{bar}, {parity});");
+        case Op::BarrierArrive: return form(s, "barrier_arrive(ag, sh.{bar});");
+        case Op::BarrierExpect: return form(s, "barrier_expect(ag, sh.{bar}, {bytes});");
+        case Op::CtaBarrier: return form(s, "cta_barrier(ag);");
+        case Op::AgentSync: return form(s, "agent_sync(ag);");
+        case Op::LoadBoxes:
+            return form(s, "load_boxes<{rows}, {cols}, {dtype}>(ag, sh.{dst}, args.{map}, {x}, {y}, {z}, sh.{bar});");
+        case Op::StoreBox:
+            return form(s, "store_box<{rows}, {cols}, {dtype}>(ag, args.{map}, sh.{src}, {x}, {y}, {z});");
+        case Op::LoadBytes: return form(s, "load_bytes(ag, sh.{dst}, {$source_address}, {bytes}, sh.{bar});");
+        case Op::PutBytes:
+            return form(s, "put_bytes(ag, peer_bytes(args, {buffer}_offset, {peer}, {offset}), sh.{src}, {bytes});");
+        case Op::BulkCommit: return form(s, "bulk_commit(ag);");
+        case Op::BulkWaitRead: return form(s, "bulk_wait_read<{pending}>(ag);");
+        case Op::BulkWait: return form(s, "bulk_wait<{pending}>(ag);");
+        case Op::FenceAsyncShared: return form(s, "fence_async_shared(ag);");
+        case Op::FenceAsyncGlobal: return form(s, "fence_async_global(ag);");
+        case Op::AccDeclare: return form(s, "Acc<{rows}, {cols}> {name};");
+        case Op::MmaBegin: return form(s, "mma_begin(ag, {acc});");
+        case Op::MmaIssue:
+            return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
+                           "{accumulate});");
+        case Op::MmaCommit: return form(s, "mma_commit(ag);");
+        case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc});");
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
-        case Op::StageBox: return call("stage_box", {shared(s, "dst"), s.word("acc"), e(s, "block"), e(s, "column")}, {s.word("dtype")});
-        case Op::SignalSet: return call("signal_set", {peer_flag(s), e(s, "value"), scope(s)});
-        case Op::SignalAdd: return call("signal_add", {peer_flag(s), e(s, "value"), scope(s)});
-        case Op::WaitFlag: return call("wait_flag", {"args", own_flag(s), e(s, "value"), scope(s), wait_number()});
-        case Op::WaitFlags: return call("wait_flags", {"args", own_flag(s), e(s, "count"), e(s, "value"), scope(s), wait_number()});
-        case Op::FifoReserve: return writer_.line(fmt::format("const i64 {} = fifo_reserve(ag, args, {});", s.word("name"), wait_number()));
-        case Op::FifoWrite: return fifo_write(s);
-        case Op::FifoPublish: return call("fifo_publish", {"args", s.word("position"), scope(s)});
-        case Op::FifoWait: return call("fifo_wait", {"args", e(s, "position"), wait_number()});
-        case Op::RelayDeclare: return writer_.line(fmt::format("Relay {}(args);", s.word("name")));
-        case Op::RelayPoll: return call("relay_poll", {"args", s.word("relay")});
+        case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
+        case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {value}, Scope::{scope});");
+        case Op::SignalAdd: return form(s, "signal_add(ag, {$peer_flag}, {value}, Scope::{scope});");
+        case Op::WaitFlag: return form(s, "wait_flag(ag, args, {$own_flag}, {value}, Scope::{scope}, {$wait});");
+        case Op::WaitFlags:
+            return form(s, "wait_flags(ag, args, {$own_flag}, {count}, {value}, Scope::{scope}, {$wait});");
+        case Op::FifoReserve: return form(s, "const i64 {name} = fifo_reserve(ag, args, {$wait});");
+        case Op::FifoWrite:
+            return form(s, "fifo_write(ag, args, {position}, {rank}, area_offset(args, {buffer}_offset, "
+                           "{offset}), {bytes}, {$flag_offset}, {value});");
+        case Op::FifoPublish: return form(s, "fifo_publish(ag, args, {position}, Scope::{scope});");
+        case Op::FifoWait: return form(s, "fifo_wait(ag, args, {position}, {$wait});");
+        case Op::RelayDeclare: return form(s, "Relay {name}(args);");
+        case Op::RelayPoll: return form(s, "relay_poll(ag, args, {relay});");
         case Op::RelayTake: return relay_take(s);
-        case Op::RelayForward: return call("relay_forward", {"args", s.word("relay"), scope(s)});
-        case Op::RelayIdle: return call("relay_idle", {});
-        case Op::AgentFinished: return call("agent_finished", {"args"});
-        case Op::Leave: return call("leave", {"args"});
-        case Op::Trace: return call("trace", {trace_kind(s), e(s, "value")});
+        case Op::RelayForward: return form(s, "relay_forward(ag, args, {relay}, Scope::{scope});");
+        case Op::RelayIdle: return form(s, "relay_idle(ag);");
+        case Op::AgentFinished: return form(s, "agent_finished(ag, args);");
+        case Op::Leave: return form(s, "leave(ag, args);");
+        case Op::Trace: return form(s, "trace(ag, {$trace_kind}, {value});");
         // Plans may say these; neither machine has the primitive yet.
         case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AccFill: case Op::AddBox: case Op::RowDeclare:
         case Op::MaskCols: case Op::RowRescale: case Op::Exp2Rows: case Op::RowSum: case Op::ScaleRows: case Op::DivideRows:
         case Op::AsOperand: case Op::MmaIssueOperand: case Op::StoreLogSumExp:
-            throw CompileError("plan op " + op_spec(s.op).mnemonic + " has no primitive in the tile machine yet", "the plan verifies, it cannot be compiled");
+            throw CompileError("plan op " + op_spec(s.op).mnemonic + " has no primitive in the tile machine yet",
+                               "the plan verifies, it cannot be compiled");
     }
     throw InternalError("emit: op without a printed form");
 }
+// clang-format on
 
-void StatementPrinter::call(const std::string& name, std::vector<std::string> arguments, std::vector<std::string> templates) {
-    arguments.insert(arguments.begin(), "ag");
-    std::string list = templates.empty() ? "" : fmt::format("<{}>", fmt::join(templates, ", "));
-    writer_.line(fmt::format("{}{}({});", name, list, fmt::join(arguments, ", ")));
+std::string StatementPrinter::filled(const Statement& s, std::string_view pattern) {
+    std::string text;
+    while (!pattern.empty()) {
+        std::size_t open = std::min(pattern.find('{'), pattern.size());
+        text += pattern.substr(0, open);
+        pattern.remove_prefix(open);
+        if (pattern.empty()) break;
+        std::size_t close = pattern.find('}');
+        text += value_of(s, std::string(pattern.substr(1, close - 1)));
+        pattern.remove_prefix(close + 1);
+    }
+    return text;
 }
 
-void StatementPrinter::block(const std::string& heading, const Statement& s, const std::string& end) {
-    writer_.open(heading);
+std::string StatementPrinter::value_of(const Statement& s, const std::string& name) {
+    if (name == "$source_address") return source_address(s);
+    if (name == "$peer_flag") return peer_flag(s);
+    if (name == "$own_flag") return own_flag(s);
+    if (name == "$flag_offset") return flag_offset(s);
+    if (name == "$wait") return std::to_string(next_wait_++);
+    if (name == "$trace_kind") return trace_kind(s);
+    for (const OperandSpec& spec : op_spec(s.op).operands) {
+        if (spec.name == name) return is_word_kind(spec.kind) ? s.word(name) : print_source_expr(s.expr(name));
+    }
+    throw InternalError("emit: " + op_spec(s.op).mnemonic + " has no operand " + name);
+}
+
+void StatementPrinter::form(const Statement& s, std::string_view pattern) { writer_.line(filled(s, pattern)); }
+
+void StatementPrinter::block(const Statement& s, std::string_view heading, std::string_view end) {
+    writer_.open(filled(s, heading));
     for (const Statement& inner : s.body) statement(inner);
     writer_.close(end);
 }
 
 void StatementPrinter::enter(const Statement& s) {
-    writer_.line(fmt::format("const i64 {} = enter(ag, args);", s.word("name")));
+    form(s, "const i64 {name} = enter(ag, args);");
     for (const LetDef& let : lets_after_enter_) {
         writer_.line(fmt::format("const i64 {} = {};", let.name, print_source_expr(let.value)));
     }
@@ -169,7 +202,7 @@ void StatementPrinter::enter(const Statement& s) {
 }
 
 void StatementPrinter::map(const Statement& s) {
-    writer_.open(fmt::format("map(ag, {}, {}, {}, [&](i64 r, i64 c, f32 x)", s.word("acc"), e(s, "row"), e(s, "col")));
+    writer_.open(filled(s, "map(ag, {acc}, {row}, {col}, [&](i64 r, i64 c, f32 x)"));
     for (const Statement& inner : s.body) statement(inner);
     writer_.line("return x;");
     writer_.close("});");
@@ -188,7 +221,8 @@ void StatementPrinter::pointwise(const Statement& s) {
         if (tensor.shape.size() == 1) {
             second = fmt::format(", col_at(ag, args.{}, c, {})", tensor.name, last);
         } else {
-            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {})", tensor.name, print_source_expr(tensor.shape[0]), last);
+            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {})", tensor.name,
+                                 print_source_expr(tensor.shape[0]), last);
         }
     } else if (s.has("value")) {
         second = ", " + float_literal(s.word("value"));
@@ -197,22 +231,18 @@ void StatementPrinter::pointwise(const Statement& s) {
 }
 
 void StatementPrinter::relay_take(const Statement& s) {
-    const std::string& relay = s.word("relay");
-    writer_.open(fmt::format("while ({}.has_arrival())", relay));
-    call("signal_set", {relay + ".arrival_flag(args)", relay + ".arrival_value()", scope(s)});
-    call("relay_next", {"args", relay});
+    writer_.open(filled(s, "while ({relay}.has_arrival())"));
+    form(s, "signal_set(ag, {relay}.arrival_flag(args), {relay}.arrival_value(), Scope::{scope});");
+    form(s, "relay_next(ag, args, {relay});");
     writer_.close();
-}
-
-void StatementPrinter::fifo_write(const Statement& s) {
-    std::string payload = fmt::format("area_offset(args, {}_offset, {})", s.word("buffer"), e(s, "offset"));
-    call("fifo_write", {"args", s.word("position"), e(s, "rank"), payload, e(s, "bytes"), flag_offset(s), e(s, "value")});
 }
 
 std::string StatementPrinter::source_address(const Statement& s) const {
     const std::string& source = s.word("source");
     if (find_named(plan_.tensors, source)) return fmt::format("tensor_bytes(args.{}, {})", source, e(s, "offset"));
-    if (!find_named(plan_.buffers, source)) throw InternalError("plan " + plan_.name + " has no tensor or buffer " + source);
+    if (!find_named(plan_.buffers, source)) {
+        throw InternalError("plan " + plan_.name + " has no tensor or buffer " + source);
+    }
     return fmt::format("own_bytes(args, {}_offset, {})", source, e(s, "offset"));
 }
 
@@ -226,7 +256,8 @@ std::string StatementPrinter::peer_flag(const Statement& s) const {
 std::string StatementPrinter::own_flag(const Statement& s) const {
     const FlagDef& flag = flag_of(plan_, s);
     if (flag.session) {
-        if (s.op == Op::WaitFlags) throw InternalError("wait_flags covers packed flags, " + flag.name + " stands one a line");
+        if (s.op == Op::WaitFlags)
+            throw InternalError("wait_flags covers packed flags, " + flag.name + " stands one a line");
         return fmt::format("own_entered(args, {})", e(s, "index"));
     }
     return fmt::format("own_flag(args, {}_offset, {})", flag.name, e(s, "index"));

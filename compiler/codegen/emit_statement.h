@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/codegen/source_writer.h"
@@ -30,15 +31,16 @@ public:
 
 private:
     void statement(const Statement& s);
-    void block(const std::string& heading, const Statement& s, const std::string& end = "}");
+    // `pattern` is the line with operands in braces; {$name} is what needs more than the operand to be printed.
+    void form(const Statement& s, std::string_view pattern);
+    void block(const Statement& s, std::string_view heading, std::string_view end = "}");
+    std::string filled(const Statement& s, std::string_view pattern);
+    std::string value_of(const Statement& s, const std::string& name);
     void enter(const Statement& s);
     void map(const Statement& s);
     void pointwise(const Statement& s);
     void relay_take(const Statement& s);
-    void fifo_write(const Statement& s);
-    void call(const std::string& name, std::vector<std::string> arguments, std::vector<std::string> templates = {});
 
-    std::string wait_number() { return std::to_string(next_wait_++); }
     std::string source_address(const Statement& s) const;
     std::string peer_flag(const Statement& s) const;
     std::string own_flag(const Statement& s) const;

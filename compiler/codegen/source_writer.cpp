@@ -4,9 +4,7 @@
 
 namespace plait {
 
-void SourceWriter::line(std::string_view text) {
-    text_.append(4 * depth_, ' ').append(text).push_back('\n');
-}
+void SourceWriter::line(std::string_view text) { text_.append(4 * depth_, ' ').append(text).push_back('\n'); }
 
 void SourceWriter::blank() {
     if (!text_.empty() && !text_.ends_with("\n\n")) text_.push_back('\n');

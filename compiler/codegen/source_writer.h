@@ -10,11 +10,11 @@ public:
     explicit SourceWriter(bool comments) : comments_(comments) {}
 
     void line(std::string_view text);
-    void blank();                          // one empty line; none at the start, never two in a row
-    void comment(std::string_view text);   // each line of `text` as a // line; nothing where comments are off
-    void open(std::string_view text);      // "text {", deeper from here on
+    void blank();                         // one empty line; none at the start, never two in a row
+    void comment(std::string_view text);  // each line of `text` as a // line; nothing where comments are off
+    void open(std::string_view text);     // "text {", deeper from here on
     void close(std::string_view text = "}");
-    void trailing(std::string_view text, std::string_view comment);   // text, then the comment on the same line
+    void trailing(std::string_view text, std::string_view comment);  // text, then the comment on the same line
     const std::string& text() const { return text_; }
 
 private:

@@ -39,7 +39,7 @@ struct Activity {
 
     // The edge where the op names one, else the memory it touches.
     static std::string subject(const Statement& statement) {
-        for (const char* word : {"edge", "buffer", "source"})
+        for (const char* word : {"edge", "buffer", "source", "tensor"})
             if (statement.has(word)) return statement.word(word);
         for (const char* ref : {"map", "slot", "bar"})
             if (statement.has(ref)) return statement.expr(ref).text();

@@ -52,9 +52,11 @@ private:
         release(b);
     }
 
+    // Only the first issue needs wgmma.fence: accumulator accesses of consecutive wgmmas of one shape are ordered by
+    // themselves (PTX ISA, "wgmma.fence"), and nothing else touches the registers in between.
     void issue(Block& b, const char* accumulate) {
         b.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
-        b.add(Op::MmaBegin, {"acc"});
+        if (accumulate[0] == '0') b.add(Op::MmaBegin, {"acc"});
         b.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
                              std::to_string(first_row_), "b_stage[ab.slot]", accumulate});
         b.add(Op::MmaCommit);

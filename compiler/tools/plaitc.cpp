@@ -25,7 +25,8 @@ struct Request {
 // `name=value`, split at the first =.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option) {
     std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) throw ArgumentError(fmt::format("{}: `{}` is not name=value", option, text));
+    if (equals == std::string::npos || equals == 0)
+        throw ArgumentError(fmt::format("{}: `{}` is not name=value", option, text));
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -37,7 +38,8 @@ std::int64_t positive_integer(const std::string& text, const std::string& what) 
     } catch (const std::exception&) {
         used = 0;
     }
-    if (used == 0 || used != text.size() || value <= 0) throw ArgumentError(fmt::format("{}: `{}` is not a positive integer", what, text));
+    if (used == 0 || used != text.size() || value <= 0)
+        throw ArgumentError(fmt::format("{}: `{}` is not a positive integer", what, text));
     return value;
 }
 
@@ -48,30 +50,43 @@ void apply_shape(const std::string& shape, Problem& problem) {
         std::size_t comma = std::min(shape.find(',', start), shape.size());
         auto [name, value] = split_assignment(shape.substr(start, comma - start), "--shape");
         std::int64_t size = positive_integer(value, "--shape " + name);
-        if (name == "M") problem.m_max = size;
-        else if (name == "N") problem.n = size;
-        else if (name == "K") problem.k = size;
-        else throw ArgumentError(fmt::format("--shape: there is no size {}", name), "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K");
+        if (name == "M")
+            problem.m_max = size;
+        else if (name == "N")
+            problem.n = size;
+        else if (name == "K")
+            problem.k = size;
+        else
+            throw ArgumentError(fmt::format("--shape: there is no size {}", name),
+                                "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K");
         start = comma + 1;
     }
 }
 
 Topology choose_topology(const Request& request, const ScheduleFile& file) {
     if (request.topology.empty()) return topology_of(file);
-    return file_exists(request.topology) ? Topology::from_file(request.topology) : Topology::simulated(request.topology);
+    return file_exists(request.topology) ? Topology::from_file(request.topology)
+                                         : Topology::simulated(request.topology);
 }
 
 std::string summarize(const Artifact& artifact, const Plan& plan, const CompileStats& stats) {
     const Manifest& m = artifact.manifest;
-    std::string text = fmt::format("{}: M <= {}, N = {}, K = {}, world {} = {} x {}, {}, {}\n", m.name, m.m_max, m.n, m.k, m.world, m.nodes, m.locals, m.arch, m.compiler);
+    std::string text = fmt::format("{}: M <= {}, N = {}, K = {}, world {} = {} x {}, {}, {}\n", m.name, m.m_max, m.n,
+                                   m.k, m.world, m.nodes, m.locals, m.arch, m.compiler);
     for (const RoleDef& role : plan.roles) {
-        if (role.placement != "none") text += fmt::format("  role {}: {}{}\n", role.name, role.placement, role.sms > 0 ? fmt::format(", {} CTAs", role.sms) : "");
+        if (role.placement != "none")
+            text += fmt::format("  role {}: {}{}\n", role.name, role.placement,
+                                role.sms > 0 ? fmt::format(", {} CTAs", role.sms) : "");
     }
-    text += fmt::format("  {} threads, {} bytes shared, {} bytes arguments, {} bytes workspace, {} CTAs or more\n", m.threads, m.shared_bytes, m.args_bytes, m.workspace_bytes, m.min_ctas);
-    if (m.arch != "host") text += fmt::format("  {} registers, {} bytes spilled, {} bytes local\n", m.registers, m.spill_bytes, m.local_bytes);
+    text += fmt::format("  {} threads, {} bytes shared, {} bytes arguments, {} bytes workspace, {} CTAs or more\n",
+                        m.threads, m.shared_bytes, m.args_bytes, m.workspace_bytes, m.min_ctas);
+    if (m.arch != "host")
+        text += fmt::format("  {} registers, {} bytes spilled, {} bytes local\n", m.registers, m.spill_bytes,
+                            m.local_bytes);
     for (const std::string& message : m.ptxas_messages) text += "  " + message + "\n";
     text += fmt::format("  code {} bytes, key {}\n", artifact.code.size(), m.key);
-    text += fmt::format("  lower {:.1f} ms, emit {:.1f} ms, {} {:.1f} ms\n", stats.lower_ms, stats.emit_ms, stats.cache_hit ? "cache" : "compile", stats.backend_ms);
+    text += fmt::format("  lower {:.1f} ms, emit {:.1f} ms, {} {:.1f} ms\n", stats.lower_ms, stats.emit_ms,
+                        stats.cache_hit ? "cache" : "compile", stats.backend_ms);
     return text;
 }
 
@@ -84,7 +99,8 @@ void write_artifact(const Artifact& artifact, const std::string& folder) {
 }
 
 void execute(const Request& request) {
-    if (request.output.empty() && request.print.empty()) throw ArgumentError("nothing to do", "give -o DIR, --print, or both");
+    if (request.output.empty() && request.print.empty())
+        throw ArgumentError("nothing to do", "give -o DIR, --print, or both");
     ScheduleFile file = load_schedule_file(request.schedule_path);
     apply_shape(request.shape, file.problem);
     for (const std::string& knob : request.knobs) {
@@ -118,11 +134,15 @@ int main(int argc, char** argv) {
     CLI::App app{"plaitc: compiles a schedule file to one kernel, its source and its manifest"};
     plait::Request request;
     app.add_option("schedule", request.schedule_path, "schedule file (JSON)")->required();
-    app.add_option("--shape", request.shape, "M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K; default: the file's");
-    app.add_option("--topology", request.topology, "topology file (JSON) or NODESxGPUS (simulated); default: the file's");
+    app.add_option("--shape", request.shape,
+                   "M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K; default: the file's");
+    app.add_option("--topology", request.topology,
+                   "topology file (JSON) or NODESxGPUS (simulated); default: the file's");
     app.add_option("--target", request.target, "sm_90a or host")->capture_default_str();
-    app.add_option("-o,--output", request.output, "folder for kernel.cu, kernel.cubin (host: kernel.so), manifest.json");
-    app.add_option("--print", request.print, "what to print")->check(CLI::IsMember({"plan", "schedule", "source", "summary"}));
+    app.add_option("-o,--output", request.output,
+                   "folder for kernel.cu, kernel.cubin (host: kernel.so), manifest.json");
+    app.add_option("--print", request.print, "what to print")
+        ->check(CLI::IsMember({"plan", "schedule", "source", "summary"}));
     app.add_option("--set", request.knobs, "knob=value: overrides one knob of the schedule; may be repeated");
     app.add_option("--cache-dir", request.cache_dir, "cache folder; default: PLAIT_CACHE_DIR");
     app.add_flag("--no-cache", request.no_cache, "compiles anew and stores nothing");

@@ -72,14 +72,16 @@ private:
         report(fmt::format("{} is in no bulk group when groups are waited for", mnemonic(program[at])), program[at], "bulk_commit after it");
     }
 
-    // wgmma.fence orders the accumulator's registers before the first wgmma of a group (PTX ISA, "wgmma.fence").
+    // wgmma.fence orders the accumulator's registers before the first wgmma, and again after anything else has touched
+    // them; consecutive wgmmas of one shape are ordered among themselves (PTX ISA, "wgmma.fence").
     void begin(const Program& program, std::size_t at) {
         for (std::size_t i = at; i-- > 0;) {
-            const Op op = program[i].statement->op;
-            if (op == Op::MmaBegin) return;
-            if (op == Op::MmaCommit || op == Op::AccDeclare) break;
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::MmaBegin) return;
+            if (s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand || s.op == Op::MmaWait) continue;
+            if (s.op == Op::AccDeclare || s.has("acc")) break;
         }
-        report("mma_issue without mma_begin in its group: registers of the accumulator are not ordered before it", program[at], "mma_begin before the first issue of a group");
+        report("mma_issue without mma_begin before it: registers of the accumulator are not ordered before it", program[at], "mma_begin before the first issue");
     }
 
     void end(const Program& program) {

@@ -1,6 +1,8 @@
 // plait::Error -> the class of plait.errors with the same name.
 #include "runtime/base/error.h"
 
+#include <nanobind/stl/string.h>
+
 #include "python/bindings/bindings.h"
 
 namespace nb = nanobind;

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import _core, demo, tools
@@ -114,7 +115,7 @@ def doctor(settings: Annotated[bool, typer.Option("--settings", help="also list 
     console = Console()
     table = Table("part", "found", "needed for")
     for finding in tools.examine():
-        table.add_row(finding.part, finding.found or "[red]missing[/red]", finding.needed_for)
+        table.add_row(finding.part, escape(finding.found) or "[red]missing[/red]", escape(finding.needed_for))
     console.print(table)
     if settings:
         print(tools.settings_text())
@@ -125,9 +126,9 @@ def main() -> None:
     try:
         app()
     except Error as error:
-        Console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {error.message}", highlight=False)
+        Console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {escape(error.message)}", highlight=False)
         if error.hint:
-            Console(stderr=True).print(f"  hint: {error.hint}", highlight=False)
+            Console(stderr=True).print(f"  hint: {escape(error.hint)}", highlight=False)
         raise SystemExit(2) from None
 
 

@@ -195,7 +195,7 @@ def schedule_path(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".json" and path.exists():
         return path
-    folder = Path(__file__).resolve().parent / "schedules"
+    folder = Path(__file__).absolute().parent / "schedules"   # unresolved: the build tree has links
     if (folder / f"{name}.json").exists():
         return folder / f"{name}.json"
     known = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "none"

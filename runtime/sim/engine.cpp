@@ -150,8 +150,18 @@ void Engine::end_cta(SimCta& cta) {
     memory_.remove(cta.region);
     cta.region = nullptr;
     --unfinished_ctas_;
-    --ranks_[cta.rank].running;
+    if (--ranks_[cta.rank].running == 0) check_puts_complete(cta.rank);
     if (unfinished_ctas_ > 0 && launch_->resident < launch_->ctas) start_ctas();
+}
+
+// A kernel leaves only after every put that it asked its proxy for is locally complete, and knows it: the caller may
+// free or grow what the NIC would still read.
+void Engine::check_puts_complete(int rank) {
+    const DeviceState* state = ranks_[rank].state;
+    if (state == nullptr || state->fifo_completed >= state->fifo_next) return;
+    throw SimulationFault("exit_in_flight", {rank, 0, "all agents", ""},
+                          fmt::format("the kernel ends with {} of {} FIFO commands known to be complete", state->fifo_completed, state->fifo_next),
+                          "fifo_wait for the last position before the end");
 }
 
 void Engine::end_launch() {

@@ -180,6 +180,7 @@ private:
     void end_agent(SimAgent& agent);
     void end_cta(SimCta& cta);
     void begin_launch(const EngineLaunch& launch);
+    void check_puts_complete(int rank);
     void end_launch();
     void drop_launch();
     Epoch stream_epoch(const SimAgent& agent, const char* what);

@@ -62,7 +62,8 @@ TEST_F(Compile, KeyFollowsTheRequestAndNotTheUsersLines) {
     const Artifact first = compile_request(request_);
     Graph moved = request_.graph();
     for (GraphOp& op : moved.ops) op.source = "elsewhere.py:99";
-    const Artifact same = compile(moved, request_.schedule(), request_.problem, request_.cluster(), request_.target(), options_);
+    const Artifact same =
+        compile(moved, request_.schedule(), request_.problem, request_.cluster(), request_.target(), options_);
     EXPECT_EQ(first.manifest.key, same.manifest.key);
     TestRequest wider = request_;
     wider.problem.n = 128;
@@ -92,7 +93,8 @@ TEST_F(Compile, DumpKeepsThePlanBesideTheArtifact) {
     const Artifact artifact = compile_request(request_);
     unsetenv("PLAIT_DUMP");
     const std::string folder = fs::path(artifact.code_file).parent_path().string();
-    for (const char* name : {"schedule.txt", "plan.txt", "kernel.cu", "manifest.json"}) EXPECT_TRUE(file_exists(folder + "/" + name)) << name;
+    for (const char* name : {"schedule.txt", "plan.txt", "kernel.cu", "manifest.json"})
+        EXPECT_TRUE(file_exists(folder + "/" + name)) << name;
     EXPECT_NO_THROW(parse_plan(read_file(folder + "/plan.txt")));
 }
 

@@ -67,7 +67,9 @@ def tensor_map(address, extent, strides, box):
 class Kernel:
     """A configuration on one GPU, bound to its tensors."""
 
-    def __init__(self, folder, c, gpu, rank, m, a, b, out, peers_workspace=None, wait_ms=2000):
+    def __init__(self, folder, c, gpu, rank, m, a, b, out, peers_workspace=None, wait_ms=2000, epilogue=()):
+        """epilogue: bias [n] and residual [m, n] where the configuration has one."""
+        self.epilogue = epilogue
         self.c, self.gpu, self.m, self.out = c, gpu, m, out
         gpu.current()
         self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -80,7 +82,7 @@ class Kernel:
         self.state = torch.zeros(STATE_WORDS, dtype=torch.int64, device=gpu.device)
         self.host = torch.zeros(64, dtype=torch.int64).pin_memory()
         self.workspaces = peers_workspace or [torch.zeros(1024, dtype=torch.uint8, device=gpu.device)]
-        self.args = ctypes.create_string_buffer(self.pack(rank, a, b, out, int(wait_ms * 1e6)), 1024)
+        self.args = ctypes.create_string_buffer(self.pack(rank, a, b, out, int(wait_ms * 1e6)))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.args))
 
     def pack(self, rank, a, b, out, wait_ns):
@@ -106,9 +108,9 @@ class Kernel:
         maps.append(tensor_map(out.data_ptr(), [n, shard, full], [n * 2, shard * n * 2], [64, 64, 1]))
         tail_address = out.data_ptr() + (full * shard * n * 2 if tail_rows else 0)
         maps.append(tensor_map(tail_address, [n, tail_rows, 1], [n * 2, shard * n * 2], [64, 64, 1]))
-        packed = launch + struct.pack("<3Q", a.data_ptr(), b.data_ptr(), out.data_ptr()) + b"".join(maps)
-        assert len(packed) == 1024
-        return packed
+        tensors = [a, b, out, *self.epilogue]
+        head = launch + struct.pack(f"<{len(tensors)}Q", *(t.data_ptr() for t in tensors))
+        return head + bytes(-len(head) % 64) + b"".join(maps)
 
     def launch(self):
         self.gpu.current()
@@ -202,7 +204,12 @@ def gemm_checks(folder, configs, gpu):
         reference = a.float() @ b.float()
         weight = b if c["nn"] else b.t().contiguous()
         out = torch.full((m, c["n"]), float("nan"), device=gpu.device, dtype=torch.bfloat16)
-        kernel = Kernel(folder, c, gpu, 0, m, a, weight, out)
+        epilogue = ()
+        if c["epilogue"]:
+            bias, residual = (torch.randn(shape, device=gpu.device).bfloat16() for shape in ((c["n"],), (m, c["n"])))
+            reference = torch.nn.functional.gelu(reference + bias.float()) + residual.float()
+            epilogue = (bias, residual)
+        kernel = Kernel(folder, c, gpu, 0, m, a, weight, out, epilogue=epilogue)
         worst = (0, 0.0, 0)
         for _ in range(3):
             out.fill_(float("nan"))
@@ -221,9 +228,11 @@ def gemm_times(folder, configs, gpu, m, n, k):
     outs = [torch.empty(m, n, device=gpu.device, dtype=torch.bfloat16) for _ in range(2)]
     candidates = {"torch.matmul nn": [lambda: torch.matmul(a, b, out=outs[0])],
                   "torch.matmul nt": [lambda: torch.matmul(a, b_nt.t(), out=outs[0])]}
+    epilogue = (b[0].clone(), torch.randn(m, n, device=gpu.device).bfloat16())
     for c in configs:
         if (c["n"], c["k"], c["world"]) == (n, k, 1):
-            candidates[c["name"]] = [Kernel(folder, c, gpu, 0, m, a, b if c["nn"] else b_nt, outs[1]).launch]
+            kernel = Kernel(folder, c, gpu, 0, m, a, b if c["nn"] else b_nt, outs[1], epilogue=epilogue if c["epilogue"] else ())
+            candidates[c["name"]] = [kernel.launch]
     for launches in candidates.values():
         for _ in range(3):
             launches[0]()

@@ -142,66 +142,95 @@ Kernel build(const Case& c) {
     return k;
 }
 
-Outcome run(const Kernel& kernel, std::uint64_t seed, NetworkContract network, int launches, std::int64_t m, bool trace) {
+namespace {
+
+// One rank's inputs and output of one launch, and the views that the launch takes.
+struct LaunchData {
+    Matrix a;
+    std::vector<RankData> ranks;
+    std::vector<std::vector<std::uint16_t>> shards;
+    std::vector<RankTensors> tensors;
+
+    LaunchData(const Kernel& kernel, std::int64_t rows, std::mt19937_64& random) {
+        const Case& c = kernel.c;
+        const int world = kernel.topology.world();
+        a.fill(rows, c.k, c.dtype, random);
+        ranks.resize(world), shards.resize(world), tensors.resize(world);
+        const std::int64_t shard = c.gather ? std::max<std::int64_t>((rows + world - 1) / world, 1) : rows;
+        for (int r = 0; r < world; ++r) {
+            const std::int64_t first = c.gather ? std::min(rows, r * shard) : 0;
+            const std::int64_t last = c.gather ? std::min(rows, first + shard) : rows;
+            shards[r].assign(a.bits.begin() + first * c.k, a.bits.begin() + last * c.k);
+            ranks[r].b.fill(c.transpose_b ? c.n : c.k, c.transpose_b ? c.k : c.n, c.dtype, random);
+            ranks[r].c.assign(rows * c.n, c.dtype == "f16" ? 0x7e00 : to_bits(std::nanf(""), "bf16"));
+            for (const ManifestTensor& t : kernel.artifact.manifest.tensors)
+                tensors[r].push_back(view(t, c, r, rows, last - first, random));
+        }
+    }
+
+    TensorView view(const ManifestTensor& t, const Case& c, int r, std::int64_t rows, std::int64_t own_rows, std::mt19937_64& random) {
+        RankData& d = ranks[r];
+        if (t.output) return {d.c.data(), t.dtype, {rows, c.n}};
+        if (t.name == "a") return {shards[r].data(), t.dtype, {own_rows, c.k}};
+        if (t.name == "b") return {d.b.bits.data(), t.dtype, {d.b.rows, d.b.cols}};
+        if (t.name == "bias") {
+            d.bias.fill(1, c.n, c.dtype, random);
+            return {d.bias.bits.data(), t.dtype, {c.n}};
+        }
+        d.residual.fill(rows, c.n, c.dtype, random);
+        return {d.residual.bits.data(), t.dtype, {rows, c.n}};
+    }
+
+    double reference(const Case& c, int r, std::int64_t i, std::int64_t j) const {
+        const RankData& d = ranks[r];
+        double x = 0;
+        for (std::int64_t k = 0; k < c.k; ++k)
+            x += a.value[i * c.k + k] * (c.transpose_b ? d.b.value[j * c.k + k] : d.b.value[k * c.n + j]);
+        for (const std::string& op : c.pointwise)
+            x = pointwise(op, x, op == "bias" ? d.bias.value[j] : op == "residual" ? d.residual.value[i * c.n + j] : 0);
+        return x;
+    }
+};
+
+void compare(const Kernel& kernel, const LaunchData& data, std::int64_t rows, Outcome* outcome) {
     const Case& c = kernel.c;
-    const std::int64_t rows = m >= 0 ? m : c.m;
-    const int world = kernel.topology.world();
-    Outcome outcome;
-    std::mt19937_64 random(seed * 7919 + 17);
-    SimOptions options;
-    options.seed = seed, options.network = network, options.trace = trace;
-    options.max_steps = 20'000'000;
     const double step = c.dtype == "f16" ? kF16Step : kBf16Step;
+    for (int r = 0; r < kernel.topology.world(); ++r) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+            for (std::int64_t j = 0; j < c.n; ++j) {
+                const double x = data.reference(c, r, i, j);
+                const double got = from_bits(data.ranks[r].c[i * c.n + j], c.dtype);
+                const double error = std::isnan(got) ? INFINITY : std::fabs(got - x);
+                outcome->worst_error = std::max(outcome->worst_error, error);
+                outcome->worst = std::max(outcome->worst, error / (step * std::fabs(x) + 1e-5 * c.k + 1e-6));
+            }
+        }
+    }
+}
+
+}  // namespace
+
+Outcome run(const Kernel& kernel, const std::vector<std::int64_t>& rows, const SimOptions& options) {
+    Outcome outcome;
+    std::mt19937_64 random(options.seed * 7919 + 17);
     try {
         SimCluster cluster(kernel.topology, options);
-        for (int launch = 0; launch < launches; ++launch) {
-            Matrix a;
-            a.fill(rows, c.k, c.dtype, random);
-            std::vector<RankData> data(world);
-            std::vector<RankTensors> tensors(world);
-            std::vector<std::vector<std::uint16_t>> shards(world);
-            const std::int64_t shard = c.gather ? std::max<std::int64_t>((rows + world - 1) / world, 1) : rows;
-            for (int r = 0; r < world; ++r) {
-                RankData& d = data[r];
-                d.b.fill(c.transpose_b ? c.n : c.k, c.transpose_b ? c.k : c.n, c.dtype, random);
-                d.c.assign(rows * c.n, to_bits(std::nanf(""), "bf16"));
-                if (c.dtype == "f16") d.c.assign(rows * c.n, 0x7e00);
-                const std::int64_t first = c.gather ? std::min(rows, r * shard) : 0;
-                const std::int64_t last = c.gather ? std::min(rows, first + shard) : rows;
-                shards[r].assign(a.bits.begin() + first * c.k, a.bits.begin() + last * c.k);
-                for (const ManifestTensor& t : kernel.artifact.manifest.tensors) {
-                    TensorView view;
-                    view.dtype = t.dtype;
-                    if (t.output) view.data = d.c.data(), view.shape = {rows, c.n};
-                    else if (t.name == "a") view.data = shards[r].data(), view.shape = {last - first, c.k};
-                    else if (t.name == "b") view.data = d.b.bits.data(), view.shape = {d.b.rows, d.b.cols};
-                    else if (t.name == "bias") d.bias.fill(1, c.n, c.dtype, random), view.data = d.bias.bits.data(), view.shape = {c.n};
-                    else if (t.name == "residual") d.residual.fill(rows, c.n, c.dtype, random), view.data = d.residual.bits.data(), view.shape = {rows, c.n};
-                    tensors[r].push_back(view);
-                }
-            }
-            outcome.report = cluster.launch(kernel.artifact, kernel.module, rows, tensors);
-            for (int r = 0; r < world; ++r) {
-                for (std::int64_t i = 0; i < rows; ++i) {
-                    for (std::int64_t j = 0; j < c.n; ++j) {
-                        double x = 0;
-                        for (std::int64_t k = 0; k < c.k; ++k)
-                            x += a.value[i * c.k + k] * (c.transpose_b ? data[r].b.value[j * c.k + k] : data[r].b.value[k * c.n + j]);
-                        for (const std::string& op : c.pointwise)
-                            x = pointwise(op, x, op == "bias" ? data[r].bias.value[j] : op == "residual" ? data[r].residual.value[i * c.n + j] : 0);
-                        const double got = from_bits(data[r].c[i * c.n + j], c.dtype);
-                        const double error = std::isnan(got) ? INFINITY : std::fabs(got - x);
-                        const double tolerance = step * std::fabs(x) + 1e-5 * c.k + 1e-6;
-                        outcome.worst_error = std::max(outcome.worst_error, error);
-                        outcome.worst = std::max(outcome.worst, error / tolerance);
-                    }
-                }
-            }
+        for (const std::int64_t m : rows) {
+            LaunchData data(kernel, m, random);
+            outcome.report = cluster.launch(kernel.artifact, kernel.module, m, data.tensors);
+            compare(kernel, data, m, &outcome);
         }
     } catch (const Error& e) {
         outcome.fault = e.kind() + ": " + e.message();
     }
     return outcome;
+}
+
+Outcome run(const Kernel& kernel, std::uint64_t seed, NetworkContract network, int launches, std::int64_t m, bool trace) {
+    SimOptions options;
+    options.seed = seed, options.network = network, options.trace = trace;
+    options.max_steps = 20'000'000;
+    return run(kernel, std::vector<std::int64_t>(launches, m >= 0 ? m : kernel.c.m), options);
 }
 
 }  // namespace plait::testing

@@ -48,8 +48,10 @@ struct Outcome {
     LaunchReport report;                                // of the last launch
     bool ok() const { return fault.empty() && worst <= 1.0; }
 };
-// `launches` launches with fresh random inputs and NaN-poisoned outputs; m overrides the case's M where not negative.
-// Faults and stalls of the simulation are caught and reported.
+// Launches on one cluster, one for each M of `rows`, with fresh random inputs and NaN-poisoned outputs. Faults and stalls
+// of the simulation are caught and reported.
+Outcome run(const Kernel& kernel, const std::vector<std::int64_t>& rows, const SimOptions& options);
+// `launches` launches of the case's M, or of `m` where it is not negative.
 Outcome run(const Kernel& kernel, std::uint64_t seed, NetworkContract network, int launches = 2, std::int64_t m = -1,
             bool trace = false);
 

@@ -1,5 +1,7 @@
 #include "tests/sim/mutants.h"
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace plait::testing {
@@ -10,10 +12,27 @@ bool orders(const Statement& s) {
     return e == Effect::Signal || e == Effect::Wait || e == Effect::Fence;
 }
 
-// Statements that order nothing and touch no memory: moving past them changes nothing, so the neighbour lies behind them.
-bool transparent(const Statement& s) {
-    const Effect e = op_spec(s.op).effect;
-    return e == Effect::Trace || s.op == Op::Let || s.op == Op::Var || s.op == Op::Pipe || s.op == Op::AccDeclare;
+bool has_effect(const Statement& s, std::initializer_list<Effect> effects) {
+    return std::find(effects.begin(), effects.end(), op_spec(s.op).effect) != effects.end();
+}
+
+// What an ordering action can be moved past so that something changes: what it orders. A signal or a fence covers what
+// stands before it, a wait or a fence protects what stands behind it. Between the action and that statement stand only
+// statements that touch no memory (values, trace) or other ordering actions with which the order is free.
+bool covered(const Statement& mover, const Statement& s) {
+    if (!s.body.empty()) return std::any_of(s.body.begin(), s.body.end(), [&](const Statement& in) { return covered(mover, in); });
+    switch (mover.op) {
+        case Op::BulkWait: case Op::BulkWaitRead: return s.op == Op::PutBytes || s.op == Op::StoreBox;
+        case Op::MmaWait: return s.op == Op::MmaIssue;
+        case Op::MmaBegin: return false;   // registers: nothing before it but other matrix operations
+        case Op::FenceAsyncGlobal: return has_effect(s, {Effect::Wait});
+        default: return has_effect(s, {Effect::Copy, Effect::Math, Effect::Output, Effect::Wait}) || s.op == Op::BulkWait || s.op == Op::MmaWait;
+    }
+}
+bool protected_by(const Statement& mover, const Statement& s) {
+    if (!s.body.empty()) return std::any_of(s.body.begin(), s.body.end(), [&](const Statement& in) { return protected_by(mover, in); });
+    if (mover.op == Op::MmaBegin) return s.op == Op::MmaIssue;
+    return has_effect(s, {Effect::Copy, Effect::Math, Effect::Output, Effect::Signal});
 }
 
 std::string describe(const Statement& s) {
@@ -37,10 +56,12 @@ bool declares(const Statement& s) {
 }
 
 int neighbour(const std::vector<Statement>& body, int at, int direction) {
-    int to = at + direction;
-    while (to >= 0 && to < static_cast<int>(body.size()) && transparent(body[to])) to += direction;
-    if (to < 0 || to >= static_cast<int>(body.size()) || declares(body[to])) return -1;
-    return to;
+    for (int to = at + direction; to >= 0 && to < static_cast<int>(body.size()); to += direction) {
+        if (declares(body[to]) && body[to].op != Op::Let) return -1;
+        if (body[to].op == Op::Advance || body[to].op == Op::BreakIf) return -1;
+        if (direction < 0 ? covered(body[at], body[to]) : protected_by(body[at], body[to])) return to;
+    }
+    return -1;
 }
 
 void walk(const std::string& program, const std::vector<Statement>& body, std::vector<int> path, std::vector<Mutant>* out) {
@@ -51,7 +72,9 @@ void walk(const std::string& program, const std::vector<Statement>& body, std::v
             std::string place = program;
             for (std::size_t n = 0; n < path.size(); ++n) place += (n ? "." : "/") + std::to_string(path[n]);
             const auto add = [&](Mutation m, const std::string& verb) {
-                out->push_back({m, program, path, verb + " " + place + " " + describe(s)});
+                const std::string key = verb + " " + program + " " + describe(s);
+                const auto same = std::count_if(out->begin(), out->end(), [&](const Mutant& o) { return o.family == key; });
+                out->push_back({m, program, path, verb + " " + place + " " + describe(s), key, key + " #" + std::to_string(same)});
             };
             if (!declares(s)) add(Mutation::Remove, "remove");
             if (s.has("scope") && narrower(s.word("scope"))) add(Mutation::Narrow, "narrow");

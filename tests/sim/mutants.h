@@ -15,6 +15,8 @@ struct Mutant {
     std::string program;
     std::vector<int> path;      // statement index at each nesting level
     std::string what;           // "remove compute_loader/12.3 wait_flags edge=a_ready"
+    std::string family;         // the same without the place
+    std::string key;            // family and its number in the program: the same call in plans of other topologies
 };
 
 std::vector<Mutant> enumerate_mutants(const Plan& plan);

@@ -34,7 +34,13 @@ protected:
     void SetUp() override { root_ = make_temporary_directory(fs::temp_directory_path().string()); }
     void TearDown() override { remove_recursively(root_); }
     Artifact get(const std::string& key = kKey) {
-        return ArtifactCache(root_).find_or_build(key, [&] { ++builds_; return entry(key); }, &hit_);
+        return ArtifactCache(root_).find_or_build(
+            key,
+            [&] {
+                ++builds_;
+                return entry(key);
+            },
+            &hit_);
     }
     std::string file(const std::string& name) const { return ArtifactCache(root_).directory(kKey) + "/" + name; }
 
@@ -88,7 +94,8 @@ TEST_F(Cache, DamagedEntryHealsAsAMiss) {
     int expected = 1;
     get();
     for (const char* name : {"kernel.cu", "kernel.o", "manifest.json", "entry.json"}) {
-        for (const std::function<void(const std::string&)>& damage : {std::function<void(const std::string&)>(truncate), {alter}, {remove}}) {
+        for (const std::function<void(const std::string&)>& damage :
+             {std::function<void(const std::string&)>(truncate), {alter}, {remove}}) {
             damage(file(name));
             EXPECT_EQ(get().code, "code bytes") << name;
             EXPECT_EQ(builds_, ++expected) << name;
@@ -122,10 +129,13 @@ TEST_F(Cache, OneOfManyProcessesBuilds) {
         pid_t child = fork();
         if (child == 0) {
             bool hit = false;
-            const Artifact artifact = ArtifactCache(root_).find_or_build(kKey, [&] {
-                usleep(100'000);
-                return entry(kKey);
-            }, &hit);
+            const Artifact artifact = ArtifactCache(root_).find_or_build(
+                kKey,
+                [&] {
+                    usleep(100'000);
+                    return entry(kKey);
+                },
+                &hit);
             _exit(artifact.code == "code bytes" ? (hit ? 0 : 1) : 2);
         }
         children.push_back(child);
@@ -148,13 +158,16 @@ TEST_F(Cache, KilledBuilderBlocksNobody) {
     pid_t child = fork();
     if (child == 0) {
         bool hit = false;
-        ArtifactCache(root_).find_or_build(kKey, [&]() -> BuiltEntry {
-            const std::string staging = ArtifactCache(root_).directory(kKey) + ".staging/half";
-            fs::create_directories(staging);
-            std::ofstream(staging + "/kernel.cu") << "half";
-            if (write(ready[1], "x", 1) != 1) _exit(3);
-            for (;;) pause();
-        }, &hit);
+        ArtifactCache(root_).find_or_build(
+            kKey,
+            [&]() -> BuiltEntry {
+                const std::string staging = ArtifactCache(root_).directory(kKey) + ".staging/half";
+                fs::create_directories(staging);
+                std::ofstream(staging + "/kernel.cu") << "half";
+                if (write(ready[1], "x", 1) != 1) _exit(3);
+                for (;;) pause();
+            },
+            &hit);
     }
     char byte = 0;
     ASSERT_EQ(read(ready[0], &byte, 1), 1);
@@ -169,7 +182,8 @@ TEST_F(Cache, FolderThatCannotBeMadeIsAnErrorWithAHint) {
     std::ofstream(root_ + "/file") << "in the way";
     ArtifactCache cache(root_ + "/file/cache");
     try {
-        cache.find_or_build(kKey, [] { return entry(kKey); }, &hit_);
+        cache.find_or_build(
+            kKey, [] { return entry(kKey); }, &hit_);
         FAIL() << "built";
     } catch (const ArgumentError& error) {
         EXPECT_NE(error.hint().find("PLAIT_CACHE_DIR"), std::string::npos) << error.hint();

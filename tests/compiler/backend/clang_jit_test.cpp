@@ -16,10 +16,11 @@ namespace {
 // Adds `addend` to erf of four floats: a symbol of libm takes part, the templates do too.
 Source trivial(int addend) {
     Source source;
-    source.kernel = "#include \"host/machine.h\"\n#include \"kernel_shapes.h\"\n"
-                    "extern \"C\" void plait_kernel(const plait::HostCta*, const void* args) {\n"
-                    "    float* x = static_cast<float*>(const_cast<void*>(args));\n"
-                    "    for (int i = 0; i < 4; ++i) x[i] = __builtin_erff(x[i]) + ADDEND;\n}\n";
+    source.kernel =
+        "#include \"host/machine.h\"\n#include \"kernel_shapes.h\"\n"
+        "extern \"C\" void plait_kernel(const plait::HostCta*, const void* args) {\n"
+        "    float* x = static_cast<float*>(const_cast<void*>(args));\n"
+        "    for (int i = 0; i < 4; ++i) x[i] = __builtin_erff(x[i]) + ADDEND;\n}\n";
     source.shapes = "#define ADDEND " + std::to_string(addend) + "\n";
     return source;
 }
@@ -46,14 +47,17 @@ TEST(ClangJit, TwoThreadsCompileAtOnce) {
     float results[2] = {};
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
-        threads.emplace_back([&results, i] { results[i] = call(load_host_object(compile_host_object(trivial(i + 3))).kernel, 0); });
+        threads.emplace_back(
+            [&results, i] { results[i] = call(load_host_object(compile_host_object(trivial(i + 3))).kernel, 0); });
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_FLOAT_EQ(results[0], 3);
     EXPECT_FLOAT_EQ(results[1], 4);
 }
 
-TEST(ClangJit, SameSourceGivesTheSameBytes) { EXPECT_EQ(compile_host_object(trivial(5)), compile_host_object(trivial(5))); }
+TEST(ClangJit, SameSourceGivesTheSameBytes) {
+    EXPECT_EQ(compile_host_object(trivial(5)), compile_host_object(trivial(5)));
+}
 
 TEST(ClangJit, SaysWhereTheSourceIsWrong) {
     Source source;
@@ -76,7 +80,9 @@ TEST(ClangJit, RefusesAnObjectThatIsNone) { EXPECT_THROW(load_host_object("not a
 
 TEST(ClangJit, SaysWhichSymbolAnObjectLacks) {
     Source source;
-    source.kernel = "extern \"C\" void missing_function();\nextern \"C\" void plait_kernel(const void*, const void*) { missing_function(); }\n";
+    source.kernel =
+        "extern \"C\" void missing_function();\nextern \"C\" void plait_kernel(const void*, const void*) { "
+        "missing_function(); }\n";
     try {
         load_host_object(compile_host_object(source));
         FAIL() << "loaded";
@@ -90,7 +96,8 @@ TEST(ClangJit, PortableFlagsNameNoCpuOfThisMachine) {
 }
 
 TEST(ClangLink, MakesASharedObjectThatOpens) {
-    const std::string path = (std::filesystem::temp_directory_path() / ("plait_link_test_" + std::to_string(getpid()) + ".so")).string();
+    const std::string path =
+        (std::filesystem::temp_directory_path() / ("plait_link_test_" + std::to_string(getpid()) + ".so")).string();
     std::ofstream(path) << link_shared_object(compile_host_object(trivial(7), true));
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();

@@ -31,9 +31,9 @@ std::vector<std::string> schedule_files() {
     return files;
 }
 
-class Schedules : public ::testing::TestWithParam<std::string> {};
+class ScheduleFiles : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Schedules, CompileWithoutSpillsOrMessages) {
+TEST_P(ScheduleFiles, CompileWithoutSpillsOrMessages) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     const ScheduleFile file = load_schedule_file(GetParam());
     const Topology topology = topology_of(file);
@@ -45,7 +45,7 @@ TEST_P(Schedules, CompileWithoutSpillsOrMessages) {
     for (const std::string& message : result.report.messages) ADD_FAILURE() << message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Schedules, ::testing::ValuesIn(schedule_files()),
+INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_files()),
                          [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
 
 TEST(Nvrtc, SaysWhereTheSourceIsWrong) {
@@ -79,9 +79,12 @@ TEST(Nvrtc, FlagsHoldNoPath) {
 }
 
 TEST(RootRelativeIncludes, ResolvesAgainstTheIncludingFile) {
-    const std::string text = "#pragma once\n#include \"../ptx/fence.cuh\"\n  #include \"local.cuh\"   // why\n#include \"kernel_shapes.h\"\n// #include \"no.h\"\n";
+    const std::string text =
+        "#pragma once\n#include \"../ptx/fence.cuh\"\n  #include \"local.cuh\"   // why\n#include "
+        "\"kernel_shapes.h\"\n// #include \"no.h\"\n";
     EXPECT_EQ(root_relative_includes("sm90/sync/flag.cuh", text),
-              "#pragma once\n#include \"sm90/ptx/fence.cuh\"\n#include \"sm90/sync/local.cuh\"   // why\n#include \"kernel_shapes.h\"\n// #include \"no.h\"\n");
+              "#pragma once\n#include \"sm90/ptx/fence.cuh\"\n#include \"sm90/sync/local.cuh\"   // why\n#include "
+              "\"kernel_shapes.h\"\n// #include \"no.h\"\n");
 }
 
 }  // namespace

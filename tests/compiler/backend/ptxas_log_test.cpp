@@ -25,17 +25,20 @@ TEST(PtxasLog, ReadsRegistersSpillsAndLocalBytes) {
 }
 
 TEST(PtxasLog, KeepsEverythingElseAsAMessage) {
-    const PtxasReport report = parse_ptxas_log(std::string(kLog) + "ptxas warning : Registers are spilled to local memory in function 'k'\n");
+    const PtxasReport report =
+        parse_ptxas_log(std::string(kLog) + "ptxas warning : Registers are spilled to local memory in function 'k'\n");
     ASSERT_EQ(report.messages.size(), 1u);
     EXPECT_NE(report.messages[0].find("spilled"), std::string::npos);
 }
 
 TEST(PtxasLog, RefusesSerialisedMatrixOperations) {
     for (const char* code : {"C7508", "C7512", "C7513", "C7514"}) {
-        const std::string line = "ptxas info    : (" + std::string(code) + ") Potential Performance Loss: wgmma.mma_async instructions are serialized\n";
+        const std::string line = "ptxas info    : (" + std::string(code) +
+                                 ") Potential Performance Loss: wgmma.mma_async instructions are serialized\n";
         EXPECT_THROW(check_ptxas_report(parse_ptxas_log(kLog + line)), CompileError) << code;
     }
-    EXPECT_NO_THROW(check_ptxas_report(parse_ptxas_log(std::string(kLog) + "ptxas info    : (C7509) another message\n")));
+    EXPECT_NO_THROW(
+        check_ptxas_report(parse_ptxas_log(std::string(kLog) + "ptxas info    : (C7509) another message\n")));
 }
 
 TEST(PtxasLog, RefusesMoreSpillsThanAllowedAndSaysHowMany) {

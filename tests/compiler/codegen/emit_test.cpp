@@ -16,7 +16,10 @@
 namespace plait::testing {
 namespace {
 
-struct Golden { std::string name; TestRequest request; };
+struct Golden {
+    std::string name;
+    TestRequest request;
+};
 
 TestRequest on(TestRequest request, const std::string& arch) {
     request.arch = arch;
@@ -49,26 +52,44 @@ Plan small_plan() {
     plan.m_max = 64;
     plan.threads = 128;
     plan.consts = {{"N", 64}};
-    plan.lets = {{"shard", Expr("ceil_div(M, world)")}, {"unused", Expr("M * 2")}, {"first_row", Expr("rank * shard")}, {"bank", Expr("epoch % 2")}};
+    plan.lets = {{"shard", Expr("ceil_div(M, world)")},
+                 {"unused", Expr("M * 2")},
+                 {"first_row", Expr("rank * shard")},
+                 {"bank", Expr("epoch % 2")}};
     plan.tensors = {{"c", "bf16", {Expr("M"), Expr("N")}, true}};
     plan.flags = {{"ready", 4, 0, false}, {"entered", 1, 0, true}};
-    plan.maps = {{"c_map", 0, "c", "bf16", Expr(0), {Expr("N"), Expr("M"), Expr(1)}, {Expr("N * 2"), Expr("M * N * 2")}, {64, 64, 1}},
-                 {"c_map", 1, "c", "bf16", Expr(0), {Expr("N"), Expr("M"), Expr(1)}, {Expr("N * 2"), Expr("M * N * 2")}, {64, 64, 1}}};
+    plan.maps = {{"c_map",
+                  0,
+                  "c",
+                  "bf16",
+                  Expr(0),
+                  {Expr("N"), Expr("M"), Expr(1)},
+                  {Expr("N * 2"), Expr("M * N * 2")},
+                  {64, 64, 1}},
+                 {"c_map",
+                  1,
+                  "c",
+                  "bf16",
+                  Expr(0),
+                  {Expr("N"), Expr("M"), Expr(1)},
+                  {Expr("N * 2"), Expr("M * N * 2")},
+                  {64, 64, 1}}};
     plan.shared = {{"box", 8192, 2, 1024}, {"slot", 8, 2, 16}};
     plan.barriers = {{"full", 2, 1, 1}};
     plan.agents = {{"loader", AgentKind::Thread, 0, 0, {"compute_loader"}}};
     ProgramDef program;
     program.name = "compute_loader";
     program.role = "compute";
-    program.body = {make_statement(Op::Enter, {"epoch"}), make_statement(Op::WaitFlag, {"ready", "first_row + bank", "epoch", "System"}),
+    program.body = {make_statement(Op::Enter, {"epoch"}),
+                    make_statement(Op::WaitFlag, {"ready", "first_row + bank", "epoch", "System"}),
                     make_statement(Op::WaitFlag, {"entered", "0", "epoch", "System"})};
     plan.programs = {program};
     return plan;
 }
 
-class Goldens : public ::testing::TestWithParam<Golden> {};
+class SourceGoldens : public ::testing::TestWithParam<Golden> {};
 
-TEST_P(Goldens, SourceIsAsPrintedBefore) {
+TEST_P(SourceGoldens, SourceIsAsPrintedBefore) {
     const std::string path = std::string(PLAIT_SOURCE_DIR) + "/tests/golden/sources/" + GetParam().name + ".cu";
     const std::string text = emit(GetParam().request.plan()).kernel;
     const char* update = std::getenv("PLAIT_UPDATE_GOLDEN");
@@ -80,16 +101,18 @@ TEST_P(Goldens, SourceIsAsPrintedBefore) {
     EXPECT_EQ(text, golden.str());
 }
 
-TEST_P(Goldens, RoleBodiesAreTheSameBytesOnBothMachines) {
+TEST_P(SourceGoldens, RoleBodiesAreTheSameBytesOnBothMachines) {
     TestRequest host = GetParam().request, sm90 = host;
     host.arch = "host";
     sm90.arch = "sm_90a";
     const std::string bodies = role_bodies(emit(host.plan()).kernel);
     EXPECT_EQ(bodies, role_bodies(emit(sm90.plan()).kernel));
-    for (const char* word : {"#if", "__CUDA", "asm", "sm_90a", "threadIdx"}) EXPECT_EQ(bodies.find(word), std::string::npos) << word;
+    for (const char* word : {"#if", "__CUDA", "asm", "sm_90a", "threadIdx"})
+        EXPECT_EQ(bodies.find(word), std::string::npos) << word;
 }
 
-INSTANTIATE_TEST_SUITE_P(Sources, Goldens, ::testing::ValuesIn(goldens()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Sources, SourceGoldens, ::testing::ValuesIn(goldens()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Emit, PrintsTheSameTextForTheSamePlan) {
     const Plan plan = on({"2x2"}, "sm_90a").plan();
@@ -118,16 +141,22 @@ TEST(Emit, PrintsOnlyUsedLetsAndTheEpochsAfterEnter) {
     EXPECT_EQ(kernel.find("unused"), std::string::npos);
     EXPECT_EQ(kernel.find("const i64 cta"), std::string::npos);
     const std::string expected =
-        "    const i64 M = args.launch.m;\n    const i64 rank = args.launch.rank;\n    const i64 shard = ceil_div(M, world);\n"
-        "    const i64 first_row = rank * shard;\n    const i64 epoch = enter(ag, args);\n    const i64 bank = epoch % 2;\n";
+        "    const i64 M = args.launch.m;\n    const i64 rank = args.launch.rank;\n    const i64 shard = ceil_div(M, "
+        "world);\n"
+        "    const i64 first_row = rank * shard;\n    const i64 epoch = enter(ag, args);\n    const i64 bank = epoch % "
+        "2;\n";
     EXPECT_NE(kernel.find(expected), std::string::npos) << kernel;
 }
 
 TEST(Emit, NumbersAbortableWaitsInTheOrderOfTheSource) {
     const Plan plan = small_plan();
     const std::string kernel = emit(plan).kernel;
-    EXPECT_NE(kernel.find("wait_flag(ag, args, own_flag(args, ready_offset, first_row + bank), epoch, Scope::System, 0);"), std::string::npos) << kernel;
-    EXPECT_NE(kernel.find("wait_flag(ag, args, own_entered(args, 0), epoch, Scope::System, 1);"), std::string::npos) << kernel;
+    EXPECT_NE(
+        kernel.find("wait_flag(ag, args, own_flag(args, ready_offset, first_row + bank), epoch, Scope::System, 0);"),
+        std::string::npos)
+        << kernel;
+    EXPECT_NE(kernel.find("wait_flag(ag, args, own_entered(args, 0), epoch, Scope::System, 1);"), std::string::npos)
+        << kernel;
     const std::vector<PrintedWait> waits = printed_waits(plan);
     ASSERT_EQ(waits.size(), 2u);
     EXPECT_EQ(waits[1].flag, "entered");
@@ -153,7 +182,7 @@ TEST(ArgsLayout, FollowsTheAbiStructAndAlignsMaps) {
     EXPECT_EQ(fields[2].offset % alignof(TensorMap), 0u);
     EXPECT_EQ(fields[2].bytes, 2 * sizeof(TensorMap));
     EXPECT_EQ(args_bytes(small_plan()), fields[2].offset + 256);
-    EXPECT_EQ(shared_bytes(small_plan()), 17408u);   // 2 x 8192, 2 x 8, 2 barriers, up to the next 1024
+    EXPECT_EQ(shared_bytes(small_plan()), 17408u);  // 2 x 8192, 2 x 8, 2 barriers, up to the next 1024
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ std::vector<Golden> goldens() {
     };
 }
 
-class Goldens : public ::testing::TestWithParam<Golden> {};
+class GoldenPlans : public ::testing::TestWithParam<Golden> {};
 
-TEST_P(Goldens, PlanIsAsPrintedBefore) {
+TEST_P(GoldenPlans, PlanIsAsPrintedBefore) {
     const std::string path = std::string(PLAIT_SOURCE_DIR) + "/tests/golden/plans/" + GetParam().name + ".plan";
     const std::string text = print_plan(GetParam().request.plan());
     const char* update = std::getenv("PLAIT_UPDATE_GOLDEN");
@@ -47,12 +47,12 @@ TEST_P(Goldens, PlanIsAsPrintedBefore) {
     EXPECT_EQ(text, golden.str());
 }
 
-TEST_P(Goldens, PlanRoundTrips) {
+TEST_P(GoldenPlans, PlanRoundTrips) {
     const Plan plan = GetParam().request.plan();
     EXPECT_EQ(print_plan(parse_plan(print_plan(plan)), false), print_plan(plan, false));
 }
 
-TEST_P(Goldens, SamePlanOnBothTargetsButForItsName) {
+TEST_P(GoldenPlans, SamePlanOnBothTargetsButForItsName) {
     TestRequest host = GetParam().request, sm90 = host;
     sm90.arch = "sm_90a";
     Plan plan = sm90.plan();
@@ -61,7 +61,7 @@ TEST_P(Goldens, SamePlanOnBothTargetsButForItsName) {
     EXPECT_EQ(print_plan(plan), print_plan(host.plan()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, Goldens, ::testing::ValuesIn(goldens()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlans, ::testing::ValuesIn(goldens()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace plait::testing

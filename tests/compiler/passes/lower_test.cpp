@@ -141,7 +141,9 @@ TEST(Lower, SmsRolesComeFirstAndDoNotCompute) {
 TEST(Lower, DefaultStagesGiveWayToMoverBuffers) {
     const Plan plan = TestRequest{"1x2", {{"intra_comm", "warp"}}}.plan();
     for (const Constant& c : plan.consts) {
-        if (c.name == "stages") EXPECT_EQ(c.value, 3);
+        if (c.name == "stages") {
+            EXPECT_EQ(c.value, 3);
+        }
     }
 }
 

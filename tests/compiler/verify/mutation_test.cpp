@@ -45,9 +45,9 @@ struct Mutants {
     }
 };
 
-class Mutation : public ::testing::TestWithParam<TestRequest> {};
+class VerifierMutation : public ::testing::TestWithParam<TestRequest> {};
 
-TEST_P(Mutation, EveryOrderingActionIsMissed) {
+TEST_P(VerifierMutation, EveryOrderingActionIsMissed) {
     Mutants mutants{GetParam().plan(), GetParam().target(), 0, {}};
     for (std::size_t p = 0; p < mutants.plan.programs.size(); ++p) {
         mutants.visit(&mutants.plan.programs[p].body, mutants.plan.programs[p].name);
@@ -59,7 +59,7 @@ TEST_P(Mutation, EveryOrderingActionIsMissed) {
 const std::vector<std::pair<std::string, std::string>> kSmall = {{"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"stages", "2"}, {"pieces", "2"},
                                                                 {"piece_bytes", "1024"}, {"chunk_rows", "32"}};
 
-INSTANTIATE_TEST_SUITE_P(Plans, Mutation, ::testing::Values(TestRequest{"2x2", {}, {}, {777, 264, 1024}}, TestRequest{"2x2", placed("warp", "warp"), {}, {777, 264, 1024}},
+INSTANTIATE_TEST_SUITE_P(Plans, VerifierMutation, ::testing::Values(TestRequest{"2x2", {}, {}, {777, 264, 1024}}, TestRequest{"2x2", placed("warp", "warp"), {}, {777, 264, 1024}},
                                                             TestRequest{"2x2", placed("sms", "sms"), {}, {777, 264, 1024}}, TestRequest{"3x1", kSmall, {}, {200, 136, 72}},
                                                             TestRequest{"2x2", kSmall, {"bias"}, {200, 136, 72}}));
 

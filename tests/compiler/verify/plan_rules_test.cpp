@@ -96,7 +96,7 @@ TEST_F(CheckMaps, CopiesOtherThanEncoded) {
     expect("check_maps", "store_box copies boxes of 32 x 64, map c_map is encoded for 64 x 64");
 }
 TEST_F(CheckMaps, AMapWithoutRowsInUse) {
-    set_operand(&plan, "compute_consumer0", Op::Let, "value", "1", 8);
+    set_operand(&plan, "compute_consumer0", Op::Let, "value", "1", 6);
     expect("check_maps", "whose extent is");
 }
 
@@ -189,7 +189,7 @@ TEST_F(CheckReuse, LeavingWithStoresInFlight) {
 }
 TEST_F(CheckReuse, MatrixOperationsWithoutTheirFence) {
     remove(&plan, "compute_consumer0", Op::MmaBegin);
-    expect("check_reuse", "mma_issue without mma_begin in its group");
+    expect("check_reuse", "mma_issue without mma_begin before it");
 }
 
 }  // namespace

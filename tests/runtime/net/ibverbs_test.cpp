@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/net/ibverbs_connection.h"
 #include "tests/runtime/net/contract_world.h"
-#include "tests/runtime/net/fake_verbs.h"
+#include "tests/runtime/net/verbs_fake.h"
 #include "tests/runtime/net/meeting.h"
 
 namespace plait {

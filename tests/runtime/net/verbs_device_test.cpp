@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
-#include "tests/runtime/net/fake_verbs.h"
+#include "tests/runtime/net/verbs_fake.h"
 
 namespace plait {
 namespace {

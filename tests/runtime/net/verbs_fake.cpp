@@ -1,4 +1,4 @@
-#include "tests/runtime/net/fake_verbs.h"
+#include "tests/runtime/net/verbs_fake.h"
 
 #include <arpa/inet.h>
 
