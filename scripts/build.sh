@@ -25,7 +25,7 @@ stamp=.venv/plait-installed
 if [ ! -e "$stamp" ] || [ -n "$(find "$build/python" python/plait schedules pyproject.toml -newer "$stamp" -type f -print -quit 2>/dev/null)" ]; then
     say "installing the package into .venv"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-        -Cbuild-dir="$build" .
+        --config-settings=build-dir="$build" .
     touch "$stamp"
 fi
 say "done"

@@ -31,6 +31,10 @@ HostModule load_host_object(const std::string& object) {
         llvm::InitializeNativeTargetAsmPrinter();
     });
     std::shared_ptr<llvm::orc::LLJIT> jit = take(llvm::orc::LLJITBuilder().create(), "cannot start the JIT's linker");
+    // ORC reports why (which symbol is missing) apart from the error that lookup returns.
+    auto reasons = std::make_shared<std::string>();
+    jit->getExecutionSession().setErrorReporter(
+        [reasons](llvm::Error error) { *reasons += "; " + llvm::toString(std::move(error)); });
     char prefix = jit->getDataLayout().getGlobalPrefix();
     llvm::orc::JITDylib& library = jit->getMainJITDylib();
     library.addGenerator(
@@ -38,8 +42,11 @@ HostModule load_host_object(const std::string& object) {
     // Under Python this library is loaded locally: what it links against is not among the process's symbols.
     library.addGenerator(take(llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix), "libm"));
     check(jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(object, "kernel.o")), "cannot load host code");
-    llvm::orc::ExecutorAddr address = take(jit->lookup("plait_kernel"), "host code has no entry");
-    return {address.toPtr<HostKernel>(), jit};
+    llvm::Expected<llvm::orc::ExecutorAddr> address = jit->lookup("plait_kernel");
+    if (!address) {
+        throw CompileError("host code does not load: " + llvm::toString(address.takeError()) + *reasons);
+    }
+    return {address->toPtr<HostKernel>(), jit};
 }
 
 }  // namespace plait

@@ -46,7 +46,7 @@ PtxasReport parse_ptxas_log(const std::string& log) {
 }
 
 void check_ptxas_report(const PtxasReport& report) {
-    static const std::regex broken("C75(08|12|13|14)\\b");
+    static const std::regex broken("C75(08|12|13|14)\\b|are serialized");
     for (const std::string& message : report.messages) {
         if (std::regex_search(message, broken)) {
             throw CompileError("ptxas gives up speed: " + message,

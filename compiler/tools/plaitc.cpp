@@ -90,11 +90,16 @@ std::string summarize(const Artifact& artifact, const Plan& plan, const CompileS
     return text;
 }
 
-// The manifest comes last: a folder without one is no artifact.
+// The manifest comes last: a folder without one is no artifact. Code of another target would contradict it.
 void write_artifact(const Artifact& artifact, const std::string& folder) {
+    const std::string code = artifact.manifest.arch == "host" ? "kernel.so" : "kernel.cubin";
     make_directories(folder);
+    remove_recursively(folder + "/manifest.json");
+    for (const char* other : {"kernel.cubin", "kernel.o", "kernel.so"}) {
+        if (other != code) remove_recursively(folder + "/" + other);
+    }
     write_file_atomically(folder + "/kernel.cu", artifact.source);
-    write_file_atomically(folder + (artifact.manifest.arch == "host" ? "/kernel.so" : "/kernel.cubin"), artifact.code);
+    write_file_atomically(folder + "/" + code, artifact.code);
     write_file_atomically(folder + "/manifest.json", artifact.manifest.to_json_text());
 }
 

@@ -82,6 +82,7 @@ void bind_session(nb::module_& module) {
              "artifact"_a, "m"_a, "tensors"_a, "stream"_a)
         .def("check", &Session::check, nb::call_guard<nb::gil_scoped_release>())
         .def("abort", &Session::abort, nb::call_guard<nb::gil_scoped_release>())
+        .def("poison", &Session::poison_receive_buffers, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("launches", &Session::launches);
 }
 #else

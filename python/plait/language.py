@@ -102,7 +102,7 @@ class Trace:
         self.inputs.append(Value(self, name, dtype, dims, is_input=True))
         return self.inputs[-1]
 
-    def record(self, op: str, values: list[Value], dims: list[Dim], dtype: str, **attributes: Any) -> Value:
+    def record(self, op: str, values: list[Value], dims: list[Dim], result_dtype: str, **attributes: Any) -> Value:
         line = user_line()
         for value in values:
             if not isinstance(value, Value):
@@ -115,7 +115,7 @@ class Trace:
         result = op if op not in self.counts and op not in taken else f"{op}_{self.counts.get(op, 0)}"
         self.counts[op] = self.counts.get(op, 0) + 1
         self.ops.append({"op": op, "result": result, "inputs": [v.name for v in values], "source": line, **attributes})
-        return Value(self, result, dtype, list(dims))
+        return Value(self, result, result_dtype, list(dims))
 
     def graph(self, output: Value) -> dict[str, Any]:
         """The graph section of a schedule file. Dims are named M, N, K after the matmul."""

@@ -119,6 +119,8 @@ class Session:
         if not dist.is_initialized() and (store is None or rank is None):
             raise ArgumentError("torch.distributed is not initialised",
                                 "call torch.distributed.init_process_group, or pass store= and rank=")
+        if not torch.cuda.is_available():
+            raise DeviceError("torch sees no CUDA device", "plait.SimSession runs without one")
         self.rank = dist.get_rank() if rank is None else rank
         self.device = torch.cuda.current_device() if device is None else device
         if shape is None:
@@ -159,6 +161,10 @@ class Session:
     def check(self) -> None:
         """Raises StallError where a launch went wrong: rank, role, flag, expected and seen value."""
         self._session.check()
+
+    def poison(self) -> None:
+        """Fills this rank's receive buffers with NaN, for tests. No rank may have a launch under way."""
+        self._session.poison()
 
     def abort(self) -> None:
         """Ends running launches; the Session is dead afterwards."""

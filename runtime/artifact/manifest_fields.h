@@ -60,6 +60,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("args_bytes", manifest.args_bytes);
     visit("min_ctas", manifest.min_ctas);
     visit("workspace_bytes", manifest.workspace_bytes);
+    visit("receive_bytes", manifest.receive_bytes);
     visit("agents", manifest.agents);
     visit("lets", manifest.lets);
     visit("tensors", manifest.tensors);

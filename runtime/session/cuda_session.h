@@ -30,6 +30,7 @@ public:
     void launch(int artifact, std::int64_t m, const RankTensors& tensors, void* stream) override;
     void check() override;
     void abort() override;
+    void poison_receive_buffers() override;
     std::uint64_t launches() const override;
 
 private:

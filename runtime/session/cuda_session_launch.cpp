@@ -111,6 +111,17 @@ void CudaSession::set_abort() { std::atomic_ref<u64>(lines()->abort).store(1, st
 
 void CudaSession::abort() { set_abort(); }  // no lock: it must get past a call that waits
 
+void CudaSession::poison_receive_buffers() {
+    const std::lock_guard lock(mutex_);
+    const ContextScope current(*driver_, context_->get());
+    for (const auto& program : programs_) {
+        if (program->manifest().receive_bytes == 0) continue;
+        check_driver(*driver_, driver_->set_bytes_async(workspace_->base(place_.rank) + program->area_offset, 0xff, program->manifest().receive_bytes, control_->get()),
+                     "poisoning receive buffers");
+    }
+    check_driver(*driver_, driver_->stream_synchronize(control_->get()), "waiting for poisoned receive buffers");
+}
+
 std::uint64_t CudaSession::launches() const {
     const std::lock_guard lock(mutex_);
     return launches_;

@@ -43,6 +43,9 @@ public:
     // Throws what went wrong in a launch, if anything did: StallError naming rank, role, flag, expected and seen.
     virtual void check() = 0;
     virtual void abort() = 0;
+    // For tests: fills every receive buffer of this rank with bytes 0xff (NaN) and waits for it. No rank may have a launch
+    // under way; a launch afterwards that reads what no peer has sent shows it.
+    virtual void poison_receive_buffers() = 0;
     virtual std::uint64_t launches() const = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
+#include "templates/abi/kernel_args.h"
 
 namespace plait {
 namespace {
@@ -19,10 +20,18 @@ const std::string kKey(64, 'a');
 
 BuiltEntry entry(const std::string& key, const std::string& code = "code bytes") {
     BuiltEntry built;
-    built.artifact.manifest.abi_version = 1;
-    built.artifact.manifest.name = "small";
-    built.artifact.manifest.arch = "host";
-    built.artifact.manifest.key = key;
+    Manifest& m = built.artifact.manifest;
+    m.abi_version = kAbiVersion;
+    m.name = "small";
+    m.arch = "host";
+    m.key = key;
+    m.compiler = "clang 19.1.7";
+    m.semantics = key;
+    m.m_max = m.n = m.k = 64;
+    m.threads = 128;
+    m.shared_bytes = 1024;
+    m.args_bytes = sizeof(Launch);
+    m.agents = {"loader"};
     built.artifact.source = "// source\n";
     built.artifact.code = code;
     built.code_name = "kernel.o";

@@ -32,7 +32,7 @@ TEST(PtxasLog, KeepsEverythingElseAsAMessage) {
 }
 
 TEST(PtxasLog, RefusesSerialisedMatrixOperations) {
-    for (const char* code : {"C7508", "C7512", "C7513", "C7514"}) {
+    for (const char* code : {"C7508", "C7512", "C7513", "C7514", "C7520"}) {
         const std::string line = "ptxas info    : (" + std::string(code) +
                                  ") Potential Performance Loss: wgmma.mma_async instructions are serialized\n";
         EXPECT_THROW(check_ptxas_report(parse_ptxas_log(kLog + line)), CompileError) << code;

@@ -81,8 +81,8 @@ Plan small_plan() {
     program.name = "compute_loader";
     program.role = "compute";
     program.body = {make_statement(Op::Enter, {"epoch"}),
-                    make_statement(Op::WaitFlag, {"ready", "first_row + bank", "epoch", "System"}),
-                    make_statement(Op::WaitFlag, {"entered", "0", "epoch", "System"})};
+                    make_statement(Op::WaitFlag, {"ready", "first_row + bank", "epoch", "System", "ready"}),
+                    make_statement(Op::WaitFlag, {"entered", "0", "epoch", "System", "ready"})};
     plan.programs = {program};
     return plan;
 }

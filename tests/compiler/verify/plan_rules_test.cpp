@@ -96,7 +96,7 @@ TEST_F(CheckMaps, CopiesOtherThanEncoded) {
     expect("check_maps", "store_box copies boxes of 32 x 64, map c_map is encoded for 64 x 64");
 }
 TEST_F(CheckMaps, AMapWithoutRowsInUse) {
-    set_operand(&plan, "compute_consumer0", Op::Let, "value", "1", 6);
+    for (const char* program : {"compute_loader", "compute_consumer0", "compute_consumer1"}) set_operand(&plan, program, Op::If, "cond", "rows >= 0");
     expect("check_maps", "whose extent is");
 }
 

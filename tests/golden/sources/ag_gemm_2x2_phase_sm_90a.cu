@@ -1,0 +1,516 @@
+// plait ag_gemm: M <= 2048, 4 ranks = 2 nodes x 2, target sm_90a
+// role compute: sms
+// role intra_comm: phase, 12 CTAs
+// role inter_send: phase, 2 CTAs
+#include "sm90/machine.cuh"   // the tile machine in PTX
+#include "kernel_shapes.h"   // instruction text of the shapes below, one file a machine
+
+using namespace plait;
+
+namespace {
+
+constexpr i64 world = 4;
+constexpr i64 nodes = 2;
+constexpr i64 locals = 2;
+constexpr i64 N = 1024;
+constexpr i64 K = 1024;
+constexpr i64 tile_m = 128;
+constexpr i64 tile_n = 256;
+constexpr i64 tile_k = 64;
+constexpr i64 k_blocks = 16;
+constexpr i64 stages = 4;
+constexpr i64 col_tiles = 4;
+constexpr i64 raster_group = 8;
+constexpr i64 row_bytes = 2048;
+constexpr i64 shard_max = 512;
+constexpr i64 chunk_rows = 64;
+constexpr i64 chunks_max = 8;
+constexpr i64 piece_bytes = 16384;
+constexpr i64 pieces = 3;
+constexpr i64 lag = 1;
+constexpr u64 a_full_offset = 0;   // bf16 [2, 4, 512, 1024]
+constexpr u64 a_ready_offset = 8388608;   // 32 flags
+
+struct Args {
+    Launch launch;
+    const bf16* a;   // [a_rows, K]
+    const bf16* b;   // [K, N]
+    bf16* c;   // [M, N]
+    TensorMap a_map[3];
+    TensorMap b_map[1];
+    TensorMap c_map[2];
+};
+PLAIT_AT_OFFSET(Args, launch, 0);
+PLAIT_AT_OFFSET(Args, a, 232);
+PLAIT_AT_OFFSET(Args, b, 240);
+PLAIT_AT_OFFSET(Args, c, 248);
+PLAIT_AT_OFFSET(Args, a_map, 256);
+PLAIT_AT_OFFSET(Args, b_map, 640);
+PLAIT_AT_OFFSET(Args, c_map, 768);
+static_assert(sizeof(Args) == 1024);
+
+struct Shared {
+    alignas(1024) Bytes<16384> a_stage[4];
+    alignas(1024) Bytes<32768> b_stage[4];
+    alignas(1024) Bytes<8192> c_box[4];
+    alignas(16) i64 tile_slot[2];
+    Barrier ab_full[4];
+    Barrier ab_empty[4];
+    Barrier tile_full[2];
+    Barrier tile_empty[2];
+    Barrier inter_send_full[3];
+    Barrier intra_comm_full[3];
+};
+static_assert(sizeof(Shared) == 230400);
+
+// ---- role inter_send, agent loader, CTAs max(0, min(12, ctas - 2))..min(14, ctas)
+PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
+    const i64 M = args.launch.m;
+    const i64 rank = args.launch.rank;
+    const i64 node = args.launch.node;
+    const i64 local = args.launch.local_rank;
+    const i64 cta = ag.cta;
+    const i64 ctas = ag.ctas;
+    const i64 shard = max(ceil_div(M, world), 1);
+    const i64 a_rows = max(0, min(shard, M - rank * shard));
+    const i64 chunks = ceil_div(a_rows, chunk_rows);
+    const i64 epoch = enter(ag, args);
+    const i64 bank = epoch % 2;
+    const i64 worker = cta - max(0, min(12, ctas - 2));
+    const i64 workers = min(14, ctas) - max(0, min(12, ctas - 2));
+    Pipe<pieces> fill;
+    Pipe<pieces> drain;
+    i64 last = 0;
+    // rail peers learn that this rank has entered
+    if (worker == 0) {
+        for (i64 d = 1; d < nodes; d += 1) {
+            const i64 position = fifo_reserve(ag, args, 0);
+            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, 0), 0, entered_offset(rank), epoch);
+            fifo_publish(ag, args, position, Scope::System);
+            last = position + 1;
+        }
+    }
+    // a bank is free once its readers, two launches ago, are done: rail peers have entered the launch after
+    for (i64 d = 1; d < nodes; d += 1) {
+        wait_flag(ag, args, own_entered(args, (node + d) % nodes * locals + local), epoch - 1, Scope::System, 1);
+    }
+    // own shard, staged for the NIC, then over the network once per node
+    for (i64 chunk = worker; chunk < chunks; chunk += workers) {
+        trace(ag, TraceKind::Send, rank * chunks_max + chunk);
+        const i64 row = chunk * chunk_rows;
+        const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
+        const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
+        const i64 count = ceil_div(bytes, piece_bytes);
+        for (i64 i = 0; i < count + lag; i += 1) {
+            if (i < count) {
+                const i64 at = i * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                bulk_wait_read<1>(ag);
+                barrier_expect(ag, sh.inter_send_full[fill.slot], size);
+                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.inter_send_full[fill.slot]);
+                fill.advance();
+            }
+            if (i >= lag) {
+                const i64 at = (i - lag) * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                barrier_wait(ag, sh.inter_send_full[drain.slot], drain.phase);
+                put_bytes(ag, peer_bytes(args, a_full_offset, local, target + at), sh.a_stage[drain.slot], size);
+                bulk_commit(ag);
+                drain.advance();
+            }
+        }
+        bulk_wait<0>(ag);
+        for (i64 d = 1; d < nodes; d += 1) {
+            const i64 position = fifo_reserve(ag, args, 2);
+            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, target), bytes, flag_offset(args, a_ready_offset, rank * chunks_max + chunk), epoch);
+            fifo_publish(ag, args, position, Scope::System);
+            last = position + 1;
+        }
+    }
+    // the kernel ends only after every put of this worker is locally complete
+    fifo_wait(ag, args, last, 3);
+    trace(ag, TraceKind::Idle, 0);
+}
+
+// ---- role intra_comm, agent loader, CTAs 0..min(12, ctas)
+PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
+    const i64 M = args.launch.m;
+    const i64 rank = args.launch.rank;
+    const i64 node = args.launch.node;
+    const i64 local = args.launch.local_rank;
+    const i64 cta = ag.cta;
+    const i64 ctas = ag.ctas;
+    const i64 shard = max(ceil_div(M, world), 1);
+    const i64 a_rows = max(0, min(shard, M - rank * shard));
+    const i64 chunks = ceil_div(a_rows, chunk_rows);
+    const i64 epoch = enter(ag, args);
+    const i64 bank = epoch % 2;
+    const i64 worker = cta;
+    const i64 workers = min(12, ctas);
+    Pipe<pieces> fill;
+    Pipe<pieces> drain;
+    // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
+    for (i64 p = 1; p < locals; p += 1) {
+        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), epoch - 1, Scope::System, 4);
+    }
+    // own shard to the other ranks of this node
+    for (i64 chunk = worker; chunk < chunks; chunk += workers) {
+        const i64 row = chunk * chunk_rows;
+        const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
+        trace(ag, TraceKind::Push, rank * chunks_max + chunk);
+        const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
+        const i64 count = ceil_div(bytes, piece_bytes);
+        for (i64 i = 0; i < count + lag; i += 1) {
+            if (i < count) {
+                const i64 at = i * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                bulk_wait_read<1>(ag);
+                barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.intra_comm_full[fill.slot]);
+                fill.advance();
+            }
+            if (i >= lag) {
+                const i64 at = (i - lag) * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                for (i64 p = 1; p < locals; p += 1) {
+                    put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.a_stage[drain.slot], size);
+                }
+                bulk_commit(ag);
+                drain.advance();
+            }
+        }
+        bulk_wait<0>(ag);
+        for (i64 p = 1; p < locals; p += 1) {
+            signal_set(ag, peer_flag(args, a_ready_offset, (local + p) % locals, rank * chunks_max + chunk), epoch, Scope::System);
+        }
+    }
+    // shards that arrive over this rank's rail, onwards to the other ranks of this node
+    for (i64 d = 1; d < nodes; d += 1) {
+        const i64 q = (node + d) % nodes * locals + local;
+        const i64 q_rows = max(0, min(shard, M - q * shard));
+        for (i64 chunk = worker; chunk < ceil_div(q_rows, chunk_rows); chunk += workers) {
+            trace(ag, TraceKind::Wait, q * chunks_max + chunk);
+            wait_flag(ag, args, own_flag(args, a_ready_offset, q * chunks_max + chunk), epoch, Scope::System, 5);
+            fence_async_global(ag);
+            trace(ag, TraceKind::Arrived, q * chunks_max + chunk);
+            const i64 row = chunk * chunk_rows;
+            const i64 target = ((bank * world + q) * shard_max + row) * row_bytes;
+            trace(ag, TraceKind::Push, q * chunks_max + chunk);
+            const i64 bytes = min(chunk_rows, q_rows - row) * row_bytes;
+            const i64 count = ceil_div(bytes, piece_bytes);
+            for (i64 i = 0; i < count + lag; i += 1) {
+                if (i < count) {
+                    const i64 at = i * piece_bytes;
+                    const i64 size = min(piece_bytes, bytes - at);
+                    bulk_wait_read<1>(ag);
+                    barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                    load_bytes(ag, sh.a_stage[fill.slot], own_bytes(args, a_full_offset, target + at), size, sh.intra_comm_full[fill.slot]);
+                    fill.advance();
+                }
+                if (i >= lag) {
+                    const i64 at = (i - lag) * piece_bytes;
+                    const i64 size = min(piece_bytes, bytes - at);
+                    barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                    for (i64 p = 1; p < locals; p += 1) {
+                        put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.a_stage[drain.slot], size);
+                    }
+                    bulk_commit(ag);
+                    drain.advance();
+                }
+            }
+            bulk_wait<0>(ag);
+            for (i64 p = 1; p < locals; p += 1) {
+                signal_set(ag, peer_flag(args, a_ready_offset, (local + p) % locals, q * chunks_max + chunk), epoch, Scope::System);
+            }
+        }
+    }
+    trace(ag, TraceKind::Idle, 0);
+}
+
+// ---- role compute, agent loader, every CTA
+PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
+    const i64 M = args.launch.m;
+    const i64 rank = args.launch.rank;
+    const i64 node = args.launch.node;
+    const i64 local = args.launch.local_rank;
+    const i64 shard = max(ceil_div(M, world), 1);
+    const i64 tail = M / shard;
+    const i64 row_tiles = ceil_div(shard, tile_m);
+    const i64 shard_tiles = row_tiles * col_tiles;
+    const i64 tiles = world * shard_tiles;
+    const i64 epoch = enter(ag, args);
+    const i64 bank = epoch % 2;
+    Pipe<stages> ab;
+    Pipe<2> ring;
+    for (;;) {
+        const i64 t = fetch_tile(ag, args);
+        barrier_wait(ag, sh.tile_empty[ring.slot], ring.phase ^ 1);
+        ring_put(ag, sh.tile_slot[ring.slot], t);
+        barrier_arrive(ag, sh.tile_full[ring.slot]);
+        ring.advance();
+        if (t >= tiles) break;
+        const i64 step = t / shard_tiles;
+        const i64 u = t % shard_tiles;
+        const i64 q = (node + step / locals) % nodes * locals + (local + step % locals) % locals;
+        const i64 row = raster_row(u, row_tiles, col_tiles, raster_group) * tile_m;
+        const i64 col = raster_col(u, row_tiles, col_tiles, raster_group) * tile_n;
+        const i64 rows = min(tile_m, min(shard, max(M - q * shard, 0)) - row);
+        if (rows > 0) {
+            if (q != rank) {
+                const i64 first = row / chunk_rows;
+                const i64 count = (row + rows - 1) / chunk_rows - first + 1;
+                trace(ag, TraceKind::Wait, t);
+                wait_flags(ag, args, own_flag(args, a_ready_offset, q * chunks_max + first), count, epoch, Scope::System, 6);
+                fence_async_global(ag);
+                trace(ag, TraceKind::Arrived, q * chunks_max + first);
+            }
+            // own rows come from the caller's tensor; the short shard has its own map
+            const i64 entry = q == rank ? 0 : q == tail ? 2 : 1;
+            const i64 z = q == rank ? 0 : bank * world + q;
+            trace(ag, TraceKind::Load, t);
+            for (i64 k = 0; k < k_blocks; k += 1) {
+                barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
+                barrier_expect(ag, sh.ab_full[ab.slot], 49152);
+                load_boxes<tile_m, 64, bf16>(ag, sh.a_stage[ab.slot], args.a_map[entry], k * tile_k, row, z, sh.ab_full[ab.slot]);
+                load_boxes<64, tile_n, bf16>(ag, sh.b_stage[ab.slot], args.b_map[0], col, k * tile_k, 0, sh.ab_full[ab.slot]);
+                ab.advance();
+            }
+        }
+    }
+    trace(ag, TraceKind::Idle, 0);
+    agent_finished(ag, args);
+}
+
+// ---- role protocol, agent relay, CTAs 0..1
+PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared& sh) {
+    const i64 rank = args.launch.rank;
+    const i64 local = args.launch.local_rank;
+    const i64 ctas = ag.ctas;
+    trace(ag, TraceKind::Relay, 0);
+    const i64 epoch = enter(ag, args);
+    for (i64 p = 1; p < locals; p += 1) {
+        signal_set(ag, peer_entered(args, (local + p) % locals, rank), epoch, Scope::System);
+    }
+    Relay relay(args);
+    for (;;) {
+        relay_poll(ag, args, relay);
+        while (relay.has_arrival()) {
+            signal_set(ag, relay.arrival_flag(args), relay.arrival_value(), Scope::Gpu);
+            relay_next(ag, args, relay);
+        }
+        relay_forward(ag, args, relay, Scope::Gpu);
+        if (relay.finished >= ctas) break;
+        relay_idle(ag);
+    }
+    trace(ag, TraceKind::Idle, 0);
+}
+
+// ---- role compute, agent consumer0, every CTA
+PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
+    const i64 M = args.launch.m;
+    const i64 node = args.launch.node;
+    const i64 local = args.launch.local_rank;
+    const i64 shard = max(ceil_div(M, world), 1);
+    const i64 tail = M / shard;
+    const i64 row_tiles = ceil_div(shard, tile_m);
+    const i64 shard_tiles = row_tiles * col_tiles;
+    const i64 tiles = world * shard_tiles;
+    Pipe<stages> ab;
+    Pipe<stages> done;
+    Pipe<2> ring;
+    for (;;) {
+        barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
+        const i64 t = ring_get(ag, sh.tile_slot[ring.slot]);
+        barrier_arrive(ag, sh.tile_empty[ring.slot]);
+        ring.advance();
+        if (t >= tiles) break;
+        const i64 step = t / shard_tiles;
+        const i64 u = t % shard_tiles;
+        const i64 q = (node + step / locals) % nodes * locals + (local + step % locals) % locals;
+        const i64 row = raster_row(u, row_tiles, col_tiles, raster_group) * tile_m;
+        const i64 col = raster_col(u, row_tiles, col_tiles, raster_group) * tile_n;
+        const i64 rows = min(tile_m, min(shard, max(M - q * shard, 0)) - row);
+        if (rows > 0) {
+            trace(ag, TraceKind::Compute, t);
+            Acc<64, tile_n> acc;
+            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+            mma_begin(ag, acc);
+            mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 0);
+            mma_commit(ag);
+            ab.advance();
+            for (i64 k = 1; k < k_blocks; k += 1) {
+                barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 1);
+                mma_commit(ag);
+                ab.advance();
+                mma_wait<1>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[done.slot]);
+                done.advance();
+            }
+            mma_wait<0>(ag, acc);
+            barrier_arrive(ag, sh.ab_empty[done.slot]);
+            done.advance();
+            trace(ag, TraceKind::Store, t);
+            const i64 out = q == tail ? 1 : 0;
+            const i64 out_z = q == tail ? 0 : q;
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[0], acc, 0, 0);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[0], col, row, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[1], acc, 0, 64);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[1], col + 64, row, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[0], acc, 0, 128);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[0], col + 128, row, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[1], acc, 0, 192);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[1], col + 192, row, out_z);
+            bulk_commit(ag);
+        }
+    }
+    trace(ag, TraceKind::Idle, 0);
+    // the kernel ends only after every store is complete
+    bulk_wait<0>(ag);
+}
+
+// ---- role compute, agent consumer1, every CTA
+PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
+    const i64 M = args.launch.m;
+    const i64 node = args.launch.node;
+    const i64 local = args.launch.local_rank;
+    const i64 shard = max(ceil_div(M, world), 1);
+    const i64 tail = M / shard;
+    const i64 row_tiles = ceil_div(shard, tile_m);
+    const i64 shard_tiles = row_tiles * col_tiles;
+    const i64 tiles = world * shard_tiles;
+    Pipe<stages> ab;
+    Pipe<stages> done;
+    Pipe<2> ring;
+    for (;;) {
+        barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
+        const i64 t = ring_get(ag, sh.tile_slot[ring.slot]);
+        barrier_arrive(ag, sh.tile_empty[ring.slot]);
+        ring.advance();
+        if (t >= tiles) break;
+        const i64 step = t / shard_tiles;
+        const i64 u = t % shard_tiles;
+        const i64 q = (node + step / locals) % nodes * locals + (local + step % locals) % locals;
+        const i64 row = raster_row(u, row_tiles, col_tiles, raster_group) * tile_m;
+        const i64 col = raster_col(u, row_tiles, col_tiles, raster_group) * tile_n;
+        const i64 rows = min(tile_m, min(shard, max(M - q * shard, 0)) - row);
+        if (rows > 0) {
+            trace(ag, TraceKind::Compute, t);
+            Acc<64, tile_n> acc;
+            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+            mma_begin(ag, acc);
+            mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 0);
+            mma_commit(ag);
+            ab.advance();
+            for (i64 k = 1; k < k_blocks; k += 1) {
+                barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 1);
+                mma_commit(ag);
+                ab.advance();
+                mma_wait<1>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[done.slot]);
+                done.advance();
+            }
+            mma_wait<0>(ag, acc);
+            barrier_arrive(ag, sh.ab_empty[done.slot]);
+            done.advance();
+            trace(ag, TraceKind::Store, t);
+            const i64 out = q == tail ? 1 : 0;
+            const i64 out_z = q == tail ? 0 : q;
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[2], acc, 0, 0);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[2], col, row + 64, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[3], acc, 0, 64);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[3], col + 64, row + 64, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[2], acc, 0, 128);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[2], col + 128, row + 64, out_z);
+            bulk_commit(ag);
+            bulk_wait_read<1>(ag);
+            agent_sync(ag);
+            stage_box<bf16>(ag, sh.c_box[3], acc, 0, 192);
+            fence_async_shared(ag);
+            agent_sync(ag);
+            store_box<64, 64, bf16>(ag, args.c_map[out], sh.c_box[3], col + 192, row + 64, out_z);
+            bulk_commit(ag);
+        }
+    }
+    trace(ag, TraceKind::Idle, 0);
+    // the kernel ends only after every store is complete
+    bulk_wait<0>(ag);
+}
+
+}  // namespace
+
+// ---- entry
+extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_constant__ Args args) {
+    Shared& sh = shared_memory<Shared>();
+    Agent ag = make_agent();
+    const i64 cta = ag.cta;
+    const i64 ctas = ag.ctas;
+    if (ag.is_thread(0, 0)) {
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
+        for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
+        for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_empty[i], 2 * kWarpgroupArrivals);
+        for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.inter_send_full[i], 1);
+        for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.intra_comm_full[i], 1);
+        fence_barrier_init(ag);
+    }
+    cta_barrier(ag);
+    if (ag.warpgroup == 0) {
+        registers_producer<56>();
+        if (ag.is_thread(0, 0)) {
+            // loader
+            if (cta >= max(0, min(12, ctas - 2)) && cta < min(14, ctas)) inter_send_sender(ag, args, sh);
+            if (cta < min(12, ctas)) intra_comm_pusher(ag, args, sh);
+            compute_loader(ag, args, sh);
+        }
+        if (ag.is_thread(0, 2)) {
+            // relay
+            if (cta < 1) protocol_relay(ag, args, sh);
+        }
+    }
+    if (ag.warpgroup == 1) {
+        registers_consumer<224>();
+        compute_consumer0(ag, args, sh);
+    }
+    if (ag.warpgroup == 2) {
+        registers_consumer<224>();
+        compute_consumer1(ag, args, sh);
+    }
+    cta_barrier(ag);
+    if (ag.is_thread(0, 0)) leave(ag, args);
+}
