@@ -259,32 +259,44 @@ class Bench:
                 torch.mm(gathered[q * rows : (q + 1) * rows], b, out=out["ce"][q * rows : (q + 1) * rows])
             handle.barrier(channel=1)
 
+        variants = {}
+        for text in self.args.variant:
+            name, _, knobs = text.partition(":")
+            extra = dict(pair.split("=") for pair in (knobs or name).split(","))
+            kernel = plait.jit(ag_gemm._function, schedule=knobs_for(self.nodes, self.locals, extra))
+            try:
+                kernel(a, b, session=self.session, out=out["plait"])
+            except (plait.ScheduleError, plait.CompileError) as error:
+                self.say(variant=text, refused=str(error)[:300])
+                continue
+            variants[name] = lambda kernel=kernel: kernel(a, b, session=self.session, out=out["plait"])
         methods = {
             "plait": lambda: plain(a, b, session=self.session, out=out["plait"]),
             "nccl + matmul": nccl,
             "copy-engine overlap": overlap,
             "matmul alone": lambda: torch.mm(gathered, b, out=out["mm"]),
             "gather alone, copy engine": gather_copies,
+            **variants,
         }
         nccl()
-        return methods, {"plait": out["plait"], "nccl + matmul": out["nccl"], "copy-engine overlap": out["ce"]}
+        return methods, {"plait": out["plait"], "nccl + matmul": out["nccl"], "copy-engine overlap": out["ce"],
+                         **{name: out["plait"] for name in variants}}
 
     def gemm_alone(self, iterations):
         """The compute role alone against torch.matmul, one GPU (both ranks run it, the slowest counts)."""
         if self.rank == 0:
             print("\nGEMM alone, M N K: torch.matmul ms, plait ms, plait speed / torch speed, error / tolerance")
         local = plait.jit(gemm._function, schedule=dict(pair.split("=") for pair in self.args.gemm_set))
-        solo = plait.Session(gpus_per_node=1, shape=None, name="solo") if False else self.session
         for m, n, k in [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 14336, 8192)]:
             g = torch.Generator(device=self.device).manual_seed(self.rank)
             a = torch.randn(m, k, generator=g, device=self.device).bfloat16()
             b = torch.randn(k, n, generator=g, device=self.device).bfloat16()
             out = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device=self.device)
             ref = torch.empty(m, n, dtype=torch.bfloat16, device=self.device)
-            local(a, b, session=solo, out=out)
+            local(a, b, session=self.session, out=out)
             torch.cuda.synchronize()
             error = self.agree(error_over_tolerance(out, a.float() @ b.float(), k))
-            t = self.time({"torch": lambda: torch.mm(a, b, out=ref), "plait": lambda: local(a, b, session=solo, out=out)}, iterations)
+            t = self.time({"torch": lambda: torch.mm(a, b, out=ref), "plait": lambda: local(a, b, session=self.session, out=out)}, iterations)
             if self.rank == 0:
                 print(f"{m} {n} {k}: {t['torch']:.4f} {t['plait']:.4f} {t['torch'] / t['plait']:.3f} {error:.3f}", flush=True)
 
@@ -299,6 +311,7 @@ def main():
     parser.add_argument("--network", default="ordered")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--set", action="append", default=[], help="knob=value of the ag_gemm schedule")
+    parser.add_argument("--variant", action="append", default=[], help="name:knob=value,knob=value, a further column of the table")
     parser.add_argument("--gemm-set", action="append", default=[], help="knob=value of the GEMM alone")
     args = parser.parse_args()
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())

@@ -113,6 +113,7 @@ std::string compile_host_object(const Source& source, bool portable) {
     clang::CompilerInstance compiler;
     compiler.setInvocation(invocation);
     compiler.createDiagnostics(printer.get(), false);
+    compiler.setVerboseOutputStream(message_stream);  // `1 error generated.` goes where the errors go
     compiler.createFileManager(make_files(source));
     llvm::SmallString<0> object;
     compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));

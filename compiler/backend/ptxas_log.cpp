@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
+#include <array>
+#include <cctype>
 #include <sstream>
 
 #include "runtime/base/error.h"
@@ -11,16 +12,28 @@
 namespace plait {
 namespace {
 
+// No std::regex here: inside a Python process other libraries export its templates, and theirs are taken for ours.
+
+// The number that stands in front of `words`, 0 where there is none.
 std::int64_t number_before(const std::string& line, const std::string& words) {
-    std::smatch match;
-    return std::regex_search(line, match, std::regex("(\\d+) " + words)) ? std::stoll(match[1]) : 0;
+    const std::size_t at = line.find(" " + words);
+    if (at == std::string::npos) return 0;
+    std::size_t first = at;
+    while (first > 0 && std::isdigit(static_cast<unsigned char>(line[first - 1]))) --first;
+    return first == at ? 0 : std::stoll(line.substr(first, at - first));
+}
+
+template <std::size_t N>
+bool contains_any(const std::string& line, const std::array<const char*, N>& words) {
+    return std::any_of(words.begin(), words.end(), [&](const char* word) { return line.find(word) != std::string::npos; });
 }
 
 bool is_account(const std::string& line) {
-    static const std::regex account(
-        "Compiling entry function|Function properties for|bytes stack frame|Used \\d+ registers|"
-        "bytes gmem|Compile time|bytes cmem|Overriding maximum register|Function .*: ");
-    return std::regex_search(line, account);
+    static constexpr std::array<const char*, 7> account = {
+        "Compiling entry function", "Function properties for", "bytes stack frame", "bytes gmem",
+        "Compile time", "bytes cmem", "Overriding maximum register"};
+    const std::size_t function = line.find("Function ");
+    return contains_any(line, account) || (function != std::string::npos && line.find(": ", function) != std::string::npos);
 }
 
 }  // namespace
@@ -28,16 +41,14 @@ bool is_account(const std::string& line) {
 PtxasReport parse_ptxas_log(const std::string& log) {
     PtxasReport report;
     std::istringstream lines(log);
-    std::smatch match;
-    static const std::regex used("Used (\\d+) registers");
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with("ptxas")) continue;  // NVRTC's own warnings
         if (line.find("bytes stack frame") != std::string::npos) {
             report.local_bytes += number_before(line, "bytes stack frame");
             report.spill_bytes +=
                 std::max(number_before(line, "bytes spill stores"), number_before(line, "bytes spill loads"));
-        } else if (std::regex_search(line, match, used)) {
-            report.registers = std::max<std::int64_t>(report.registers, std::stoll(match[1]));
+        } else if (line.find("Used ") != std::string::npos && line.find(" registers") != std::string::npos) {
+            report.registers = std::max(report.registers, number_before(line, "registers"));
         } else if (!is_account(line)) {
             report.messages.push_back(line);
         }
@@ -46,9 +57,9 @@ PtxasReport parse_ptxas_log(const std::string& log) {
 }
 
 void check_ptxas_report(const PtxasReport& report) {
-    static const std::regex broken("C75(08|12|13|14)\\b|are serialized");
+    static constexpr std::array<const char*, 6> broken = {"C7508", "C7512", "C7513", "C7514", "C7520", "erialized"};
     for (const std::string& message : report.messages) {
-        if (std::regex_search(message, broken)) {
+        if (contains_any(message, broken)) {
             throw CompileError("ptxas gives up speed: " + message,
                                "lower tile_n or consumer_warpgroups so that accumulators fit in registers");
         }

@@ -20,7 +20,9 @@ public:
         if (value) field(key, "1");
     }
     template <class T>
-    void operator()(const char* key, const T& value) { field(key, print(value)); }
+    void operator()(const char* key, const T& value) {
+        field(key, print(value));
+    }
     const std::string& text() const { return text_; }
 
 private:
@@ -31,9 +33,11 @@ private:
     static std::string print(const std::string& word) { return word.empty() ? "-" : word; }
     static std::string print(const Expr& expr) { return expr.print(); }
     template <std::integral T>
-    static std::string print(T value) { return std::to_string(value); }
+    static std::string print(T value) {
+        return std::to_string(value);
+    }
     template <class T>
-        requires std::is_enum_v<T>
+    requires std::is_enum_v<T>
     static std::string print(T value) { return std::string(word_of(value)); }
     template <class T>
     static std::string print(const std::vector<T>& values) {
@@ -83,15 +87,15 @@ private:
     void read(const char* key, std::uint64_t& value) { value = in_.unsigned_integer(key); }
     void read(const char* key, double& value) { value = in_.number(key); }
     template <class T>
-        requires(std::is_integral_v<T> && !std::is_same_v<T, std::int64_t> && !std::is_same_v<T, std::uint64_t>)
-    void read(const char* key, T& value) {
+    requires(std::is_integral_v<T> && !std::is_same_v<T, std::int64_t> &&
+             !std::is_same_v<T, std::uint64_t>) void read(const char* key, T& value) {
         const std::size_t start = in_.position();
         const std::int64_t wide = in_.integer(key);
         value = static_cast<T>(wide);
         if (value != wide) in_.fail_at(start, fmt::format("{}: {} is out of range", key, wide));
     }
     template <class T>
-        requires std::is_enum_v<T>
+    requires std::is_enum_v<T>
     void read(const char* key, T& value) {
         const std::size_t start = in_.position();
         const std::string word = in_.word(key);

@@ -21,12 +21,14 @@ public:
         std::size_t i = 0;
         if (graph_.ops.empty()) report("graph has no ops", "/graph/ops", kHint);
         if (i < graph_.ops.size() && graph_.ops[i].op == "all_gather") gather(i++);
-        if (i < graph_.ops.size()) matmul(i++);
-        else if (!graph_.ops.empty()) report("graph has no matmul", "/graph/ops", kHint);
+        if (i < graph_.ops.size())
+            matmul(i++);
+        else if (!graph_.ops.empty())
+            report("graph has no matmul", "/graph/ops", kHint);
         for (; i < graph_.ops.size(); ++i) pointwise(i);
         if (!value_.empty() && graph_.output != value_) {
-            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_), "/graph/output",
-                   "a kernel has one output: the last result of the chain");
+            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_),
+                   "/graph/output", "a kernel has one output: the last result of the chain");
         }
         pattern_.output = graph_.output;
         pattern_.output_dtype = graph_.output_dtype;
@@ -47,16 +49,16 @@ private:
     bool arity(std::size_t i, std::size_t count) {
         const GraphOp& op = graph_.ops[i];
         if (op.inputs.size() == count) return true;
-        report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()), where(i),
-               "see the op's row in the op reference");
+        report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()),
+               where(i), "see the op's row in the op reference");
         return false;
     }
     bool shape_is(const GraphTensor& tensor, std::vector<std::string> dims, std::size_t i, const char* as) {
         std::vector<std::string> got;
         for (const Expr& e : tensor.shape) got.push_back(e.print());
         if (got == dims) return true;
-        report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, tensor.name, fmt::join(got, ", "), graph_.ops[i].op,
-                           fmt::join(dims, ", ")),
+        report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, tensor.name, fmt::join(got, ", "),
+                           graph_.ops[i].op, fmt::join(dims, ", ")),
                where(i), "shapes are written with M, N and K");
         return false;
     }
@@ -64,8 +66,8 @@ private:
         used_.insert(name);
         const GraphTensor* tensor = graph_.find_input(name);
         if (tensor == nullptr) {
-            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name), where(i),
-                   kHint);
+            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name),
+                   where(i), kHint);
         }
         return tensor;
     }
@@ -93,14 +95,16 @@ private:
         const GraphOp& op = graph_.ops[i];
         value_ = op.result;
         if (op.op != "matmul") {
-            report(fmt::format("op {} {} `{}` cannot be fused, a matmul must stand here", i, op.op, op.result), where(i), kHint);
+            report(fmt::format("op {} {} `{}` cannot be fused, a matmul must stand here", i, op.op, op.result),
+                   where(i), kHint);
             return;
         }
         pattern_.transpose_b = op.transpose_b;
         pattern_.matmul_source = op.source;
         if (!arity(i, 2)) return;
         if (pattern_.all_gather && op.inputs[0] != gathered_) {
-            report(fmt::format("matmul multiplies `{}`, not the gathered `{}`", op.inputs[0], gathered_), where(i), kHint);
+            report(fmt::format("matmul multiplies `{}`, not the gathered `{}`", op.inputs[0], gathered_), where(i),
+                   kHint);
         }
         pattern_.a = pattern_.all_gather ? gather_input_ : op.inputs[0];
         pattern_.b = op.inputs[1];
@@ -108,14 +112,15 @@ private:
         const GraphTensor* b = input(pattern_.b, i, "right operand");
         if (a == nullptr || b == nullptr) return;
         shape_is(*a, {"M", "K"}, i, "left operand");
-        shape_is(*b, op.transpose_b ? std::vector<std::string>{"N", "K"} : std::vector<std::string>{"K", "N"}, i, "right operand");
+        shape_is(*b, op.transpose_b ? std::vector<std::string>{"N", "K"} : std::vector<std::string>{"K", "N"}, i,
+                 "right operand");
         if (b->shard >= 0) {
             report(fmt::format("right operand `{}` is sharded along dim {}", b->name, b->shard), where(i),
                    "N counts the columns that this rank holds; declare it without shard");
         }
         if (a->shard > 0) {
-            report(fmt::format("left operand `{}` is sharded along dim {}, only rows may be", a->name, a->shard), where(i),
-                   "a partial product over K needs a reduction, which is not fused today");
+            report(fmt::format("left operand `{}` is sharded along dim {}, only rows may be", a->name, a->shard),
+                   where(i), "a partial product over K needs a reduction, which is not fused today");
         }
         pattern_.row_shard = !pattern_.all_gather && a->shard == 0;
         pattern_.dtype = a->dtype;
@@ -124,8 +129,8 @@ private:
     void pointwise(std::size_t i) {
         const GraphOp& op = graph_.ops[i];
         if (kPointwise.count(op.op) == 0) {
-            report(fmt::format("op {} {} `{}` cannot be fused after the matmul; pointwise ops are {}", i, op.op, op.result,
-                               fmt::join(kPointwise, ", ")),
+            report(fmt::format("op {} {} `{}` cannot be fused after the matmul; pointwise ops are {}", i, op.op,
+                               op.result, fmt::join(kPointwise, ", ")),
                    where(i), kHint);
             value_ = op.result;
             return;
@@ -134,8 +139,8 @@ private:
         PointwiseOp step{op.op, "", op.value, op.dtype, op.source};
         if (arity(i, binary ? 2 : 1)) {
             if (op.inputs[0] != value_) {
-                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_), where(i),
-                       "intermediate results are not kept: the ops form one chain");
+                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_),
+                       where(i), "intermediate results are not kept: the ops form one chain");
             }
             if (binary) {
                 step.tensor = op.inputs[1];
@@ -154,8 +159,8 @@ private:
         }
         const int shard = pattern_.row_shard ? 0 : -1;
         if (shape_is(t, {"M", "N"}, i, "residual") && t.shard != shard) {
-            report(fmt::format("residual `{}` is sharded along dim {}, the output along {}", t.name, t.shard, shard), where(i),
-                   "-1 is a tensor whole on each rank; it must hold the rows that the output holds");
+            report(fmt::format("residual `{}` is sharded along dim {}, the output along {}", t.name, t.shard, shard),
+                   where(i), "-1 is a tensor whole on each rank; it must hold the rows that the output holds");
         }
     }
 

@@ -11,19 +11,19 @@
 namespace plait {
 
 struct PointwiseOp {
-    std::string function;        // bias residual scale relu gelu gelu_tanh silu cast
-    std::string tensor;          // bias, residual
-    double value = 1.0;          // scale
-    std::string dtype;           // cast
+    std::string function;  // bias residual scale relu gelu gelu_tanh silu cast
+    std::string tensor;    // bias, residual
+    double value = 1.0;    // scale
+    std::string dtype;     // cast
     std::string source;
 };
 
 struct FusedPattern {
-    bool all_gather = false;     // rows of every rank are gathered
-    bool row_shard = false;      // no gather, and `a` holds this rank's rows only
-    bool transpose_b = false;    // b is [N, K]
-    std::string a, b, output;    // tensor names
-    std::string dtype;           // of a and b
+    bool all_gather = false;   // rows of every rank are gathered
+    bool row_shard = false;    // no gather, and `a` holds this rank's rows only
+    bool transpose_b = false;  // b is [N, K]
+    std::string a, b, output;  // tensor names
+    std::string dtype;         // of a and b
     std::string output_dtype;
     std::vector<PointwiseOp> pointwise;
     std::string gather_source, matmul_source;

@@ -94,7 +94,8 @@ std::string LineReader::identifier(std::string_view what) {
 
 std::string LineReader::word(std::string_view what) {
     skip_space();
-    if (at_ >= line_.size() || !is_word_character(line_[at_])) fail(fmt::format("expected {}, found {}", what, found()));
+    if (at_ >= line_.size() || !is_word_character(line_[at_]))
+        fail(fmt::format("expected {}, found {}", what, found()));
     return take_while(is_word_character);
 }
 

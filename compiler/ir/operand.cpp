@@ -14,7 +14,7 @@ namespace {
 const std::vector<std::string_view>* closed_words(std::string_view operand) {
     static const std::map<std::string_view, std::vector<std::string_view>> lists = {
         {"scope", {"Cta", "Gpu", "System"}},
-        {"dtype", {"bf16", "f16", "f32"}},   // of matrix data; index tensors are i32, and no operand names them
+        {"dtype", {"bf16", "f16", "f32"}},  // of matrix data; index tensors are i32, and no operand names them
     };
     const auto found = lists.find(operand);
     return found == lists.end() ? nullptr : &found->second;
@@ -31,7 +31,8 @@ bool is_word_character(char c) {
 
 std::string word_problem(const OperandSpec& spec, std::string_view word) {
     if (word.empty()) return fmt::format("{} is empty", spec.name);
-    if (!std::all_of(word.begin(), word.end(), is_word_character)) return fmt::format("{}: `{}` is not a word", spec.name, word);
+    if (!std::all_of(word.begin(), word.end(), is_word_character))
+        return fmt::format("{}: `{}` is not a word", spec.name, word);
     const auto* legal = closed_words(spec.name);
     if (legal != nullptr && std::find(legal->begin(), legal->end(), word) == legal->end()) {
         return fmt::format("{}: `{}` is none of {}", spec.name, word, fmt::join(*legal, ", "));

@@ -113,7 +113,8 @@ const OpSpec* find_op(std::string_view mnemonic) {
 const std::string& Statement::word(std::string_view operand) const {
     const Operand& found = require_operand(*this, operand);
     if (!is_word_operand(*this, operand)) {
-        throw InternalError(fmt::format("operand {} of {} is an expression, not a word", operand, op_spec(op).mnemonic));
+        throw InternalError(
+            fmt::format("operand {} of {} is an expression, not a word", operand, op_spec(op).mnemonic));
     }
     return found.word;
 }
@@ -121,7 +122,8 @@ const std::string& Statement::word(std::string_view operand) const {
 const Expr& Statement::expr(std::string_view operand) const {
     const Operand& found = require_operand(*this, operand);
     if (is_word_operand(*this, operand)) {
-        throw InternalError(fmt::format("operand {} of {} is a word, not an expression", operand, op_spec(op).mnemonic));
+        throw InternalError(
+            fmt::format("operand {} of {} is a word, not an expression", operand, op_spec(op).mnemonic));
     }
     return found.expr;
 }
@@ -130,10 +132,11 @@ bool Statement::has(std::string_view operand) const { return find_operand(*this,
 
 Statement make_statement(Op op, std::vector<std::string> operands, std::vector<Statement> body) {
     const OpSpec& spec = op_spec(op);
-    if (!spec.has_body && !body.empty()) throw InternalError(fmt::format("make_statement {}: this op has no body", spec.mnemonic));
+    if (!spec.has_body && !body.empty())
+        throw InternalError(fmt::format("make_statement {}: this op has no body", spec.mnemonic));
     if (operands.size() > spec.operands.size()) {
-        throw InternalError(fmt::format("make_statement {}: {} operands given, it takes {}", spec.mnemonic, operands.size(),
-                                        spec.operands.size()));
+        throw InternalError(fmt::format("make_statement {}: {} operands given, it takes {}", spec.mnemonic,
+                                        operands.size(), spec.operands.size()));
     }
     Statement statement{op, {}, std::move(body), {}};
     for (std::size_t i = 0; i < spec.operands.size(); ++i) {

@@ -12,6 +12,6 @@ std::int64_t min_ctas(const Plan& plan);
 std::int64_t shared_memory_bytes(const Plan& plan);
 // Workspace of each rank: buffers and flags (the Session's own flags stand outside).
 std::uint64_t workspace_bytes(const Plan& plan);
-std::int64_t element_bytes(const std::string& dtype);    // InternalError on an unknown dtype
+std::int64_t element_bytes(const std::string& dtype);  // InternalError on an unknown dtype
 
 }  // namespace plait

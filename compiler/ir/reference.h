@@ -4,6 +4,6 @@
 
 namespace plait {
 
-std::string reference_text();   // text of docs/reference.md
+std::string reference_text();  // text of docs/reference.md
 
 }  // namespace plait

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "runtime/base/nearest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/nearest.h"
 
 namespace plait {
 namespace {
@@ -21,7 +21,8 @@ bool read_integer(const std::string& text, std::int64_t* value) {
 bool read_range(const std::string& legal, KnobSpec* spec) {
     const std::size_t dots = legal.find(".."), space = legal.find(' ');
     if (dots == std::string::npos || space == std::string::npos || space < dots) return false;
-    return read_integer(legal.substr(0, dots), &spec->low) && read_integer(legal.substr(dots + 2, space - dots - 2), &spec->high) &&
+    return read_integer(legal.substr(0, dots), &spec->low) &&
+           read_integer(legal.substr(dots + 2, space - dots - 2), &spec->high) &&
            read_integer(legal.substr(space + 1), &spec->step) && spec->step > 0;
 }
 
@@ -35,7 +36,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
     return parts;
 }
 
-KnobSpec make_knob(const char* name, std::string_view kind, const char* default_value, const std::string& legal, const char* doc) {
+KnobSpec make_knob(const char* name, std::string_view kind, const char* default_value, const std::string& legal,
+                   const char* doc) {
     KnobSpec spec;
     spec.name = name;
     spec.is_word = kind == "word";
@@ -56,7 +58,9 @@ std::string value_problem(const KnobSpec& spec, const std::string& value) {
         return fmt::format("{} is `{}`, legal are {}", spec.name, value, fmt::join(spec.words, ", "));
     }
     std::int64_t number = 0;
-    if (read_integer(value, &number) && number >= spec.low && number <= spec.high && (number - spec.low) % spec.step == 0) return "";
+    if (read_integer(value, &number) && number >= spec.low && number <= spec.high &&
+        (number - spec.low) % spec.step == 0)
+        return "";
     return fmt::format("{} is {}, legal are {} to {} in steps of {}", spec.name, value, spec.low, spec.high, spec.step);
 }
 
@@ -106,11 +110,13 @@ const std::string& Schedule::word(const std::string& knob) const {
 
 void Schedule::set(const std::string& knob, const std::string& value) {
     const KnobSpec* spec = find_knob(knob);
-    if (spec == nullptr) throw ScheduleError(fmt::format("no knob `{}`", knob), fmt::format("the nearest is `{}`", nearest_knob(knob)));
+    if (spec == nullptr)
+        throw ScheduleError(fmt::format("no knob `{}`", knob), fmt::format("the nearest is `{}`", nearest_knob(knob)));
     std::string canonical = value;
     std::int64_t number = 0;
     if (!spec->is_word && read_integer(value, &number)) canonical = std::to_string(number);
-    if (const std::string problem = value_problem(*spec, canonical); !problem.empty()) throw ScheduleError(problem, spec->doc);
+    if (const std::string problem = value_problem(*spec, canonical); !problem.empty())
+        throw ScheduleError(problem, spec->doc);
     values_[knob] = canonical;
     given_[knob] = true;
 }

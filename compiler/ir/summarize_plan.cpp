@@ -52,7 +52,8 @@ struct Activity {
             const Effect effect = op_spec(statement.op).effect;
             if (effect == Effect::Wait) add(waits, subject(statement));
             if (effect == Effect::Signal) add(signals, subject(statement));
-            if (effect == Effect::Copy) add(copies, statement.has("map") ? statement.expr("map").text() : subject(statement));
+            if (effect == Effect::Copy)
+                add(copies, statement.has("map") ? statement.expr("map").text() : subject(statement));
             if (effect == Effect::Output) add(outputs, subject(statement));
             collect(statement.body);
         }
@@ -62,15 +63,17 @@ struct Activity {
 std::string agents_of(const Plan& plan, const std::string& program) {
     std::vector<std::string> names;
     for (const AgentDef& agent : plan.agents)
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end()) names.push_back(agent.name);
+        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end())
+            names.push_back(agent.name);
     return names.empty() ? "no agent" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string program_line(const Plan& plan, const ProgramDef& program, int width) {
     Activity activity;
     activity.collect(program.body);
-    std::string line = fmt::format("  program {:<{}}  CTAs [{}, {}), {}: {} statements", program.name, width, program.first_cta.print(),
-                                   program.last_cta.print(), agents_of(plan, program.name), activity.statements);
+    std::string line = fmt::format("  program {:<{}}  CTAs [{}, {}), {}: {} statements", program.name, width,
+                                   program.first_cta.print(), program.last_cta.print(), agents_of(plan, program.name),
+                                   activity.statements);
     if (!activity.waits.empty()) line += fmt::format("; waits for {}", fmt::join(activity.waits, ", "));
     if (!activity.copies.empty()) line += fmt::format("; copies {}", fmt::join(activity.copies, ", "));
     if (!activity.signals.empty()) line += fmt::format("; signals {}", fmt::join(activity.signals, ", "));
@@ -84,16 +87,18 @@ std::string summarize_plan(const Plan& plan) {
     std::string sizes;
     for (const Constant& constant : plan.consts)
         if (constant.name == "N" || constant.name == "K") sizes += fmt::format(" {}={}", constant.name, constant.value);
-    std::string out = fmt::format("plan {}  M<={}{}  world {} = {} x {}  {}, {} threads a CTA\n", plan.name, plan.m_max, sizes, plan.world,
-                                  plan.nodes, plan.locals, plan.target, plan.threads);
-    const int buffer_width = name_width(plan.buffers), edge_width = name_width(plan.edges), role_width = name_width(plan.roles);
+    std::string out = fmt::format("plan {}  M<={}{}  world {} = {} x {}  {}, {} threads a CTA\n", plan.name, plan.m_max,
+                                  sizes, plan.world, plan.nodes, plan.locals, plan.target, plan.threads);
+    const int buffer_width = name_width(plan.buffers), edge_width = name_width(plan.edges),
+              role_width = name_width(plan.roles);
     for (const BufferDef& buffer : plan.buffers) {
-        out += fmt::format("  buffer {:<{}}  {} [{}] symmetric, {}\n", buffer.name, buffer_width, buffer.dtype, fmt::join(buffer.shape, ", "),
-                           bytes_text(buffer_bytes(buffer)));
+        out += fmt::format("  buffer {:<{}}  {} [{}] symmetric, {}\n", buffer.name, buffer_width, buffer.dtype,
+                           fmt::join(buffer.shape, ", "), bytes_text(buffer_bytes(buffer)));
     }
     for (const EdgeDef& edge : plan.edges) {
-        out += fmt::format("  edge {:<{}}  {} -> {} ({}) -> {}{}\n", edge.name, edge_width, word_of(edge.producer), word_of(edge.signal),
-                           word_of(edge.scope), word_of(edge.consumer), edge.memory.empty() ? "" : " of " + edge.memory);
+        out += fmt::format("  edge {:<{}}  {} -> {} ({}) -> {}{}\n", edge.name, edge_width, word_of(edge.producer),
+                           word_of(edge.signal), word_of(edge.scope), word_of(edge.consumer),
+                           edge.memory.empty() ? "" : " of " + edge.memory);
     }
     for (const RoleDef& role : plan.roles) {
         out += fmt::format("  role {:<{}}  {}{}\n", role.name, role_width, role.placement,

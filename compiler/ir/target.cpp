@@ -17,7 +17,7 @@ Target Target::make(const std::string& arch, const Topology& topology) {
         target.shared_memory_bytes = topology.shared_memory_bytes;
         target.registers_per_sm = topology.registers_per_sm;
     } else if (arch == "sm_90a") {
-        target.sms = 132;   // H200 SXM
+        target.sms = 132;  // H200 SXM
     }
     return target;
 }

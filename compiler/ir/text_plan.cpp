@@ -2,10 +2,10 @@
 
 #include "compiler/ir/field_text.h"
 #include "compiler/ir/line_reader.h"
-#include "runtime/base/nearest.h"
 #include "compiler/ir/operand.h"
 #include "compiler/ir/plan_fields.h"
 #include "compiler/ir/text.h"
+#include "runtime/base/nearest.h"
 
 namespace plait {
 namespace {
@@ -42,7 +42,8 @@ void print_statements(std::string& out, const std::vector<Statement>& body, int 
         out += indent + spec.mnemonic;
         const char* separator = " ";
         for (const Operand& operand : statement.operands) {
-            out += fmt::format("{}{}={}", separator, operand.name, operand.word.empty() ? operand.expr.print() : operand.word);
+            out += fmt::format("{}{}={}", separator, operand.name,
+                               operand.word.empty() ? operand.expr.print() : operand.word);
             separator = ", ";
         }
         if (!spec.has_body) {

@@ -130,7 +130,8 @@ std::string print_schedule(const ScheduleFile& file) {
     }
     if (!graph.output.empty()) out += fmt::format("output {} dtype={}\n", graph.output, graph.output_dtype);
     out += fmt::format("numerics accumulate={}, k_order={}\n\n", graph.numerics.accumulate, graph.numerics.k_order);
-    for (const KnobSpec& spec : knob_specs()) out += fmt::format("knob {} = {}\n", spec.name, file.schedule.values().at(spec.name));
+    for (const KnobSpec& spec : knob_specs())
+        out += fmt::format("knob {} = {}\n", spec.name, file.schedule.values().at(spec.name));
     FieldPrinter problem;
     visit_problem(problem, file.problem);
     out += fmt::format("\nproblem {}\n", problem.text());
@@ -140,7 +141,8 @@ std::string print_schedule(const ScheduleFile& file) {
 
 ScheduleFile parse_schedule(const std::string& text) {
     ScheduleParser parser(text);
-    if (!parser.in.next_line() || !parser.in.take_name("graph")) parser.in.fail("expected `graph NAME` on the first line");
+    if (!parser.in.next_line() || !parser.in.take_name("graph"))
+        parser.in.fail("expected `graph NAME` on the first line");
     parser.file.graph.name = parser.in.identifier("the graph's name");
     parser.in.expect_end();
     while (parser.in.next_line()) {

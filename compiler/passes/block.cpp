@@ -60,7 +60,8 @@ const EdgeDef& Block::edge(const std::string& name) const {
 // Appends scope and edge where the op's row has them: both stand at the end of every row.
 std::vector<std::string> Block::complete(Op op, std::vector<std::string> operands, const EdgeDef& edge) const {
     for (const OperandSpec& spec : op_spec(op).operands) {
-        if (spec.name == "scope") operands.push_back(scope_word(op == Op::RelayTake || op == Op::RelayForward ? EdgeScope::Gpu : edge.scope));
+        if (spec.name == "scope")
+            operands.push_back(scope_word(op == Op::RelayTake || op == Op::RelayForward ? EdgeScope::Gpu : edge.scope));
         if (spec.kind == 'g') operands.push_back(edge.name);
     }
     return operands;
@@ -68,22 +69,26 @@ std::vector<std::string> Block::complete(Op op, std::vector<std::string> operand
 
 Block& Block::before_signals(const std::string& name) {
     for (Op op : row_of(edge(name)).producer_fences) {
-        if (op == Op::BulkWait) add(op, {"0"});
-        else if (op != Op::MmaWait) add(op);    // the consumer program places its own mma_wait: it names an accumulator
+        if (op == Op::BulkWait)
+            add(op, {"0"});
+        else if (op != Op::MmaWait)
+            add(op);  // the consumer program places its own mma_wait: it names an accumulator
     }
     return *this;
 }
 
 Block& Block::signal(Op op, std::vector<std::string> operands, const std::string& name) {
     const EdgeDef& e = edge(name);
-    if (!contains(row_of(e).signals, op)) throw InternalError(fmt::format("{} cannot signal edge {}", op_spec(op).mnemonic, describe(e)));
+    if (!contains(row_of(e).signals, op))
+        throw InternalError(fmt::format("{} cannot signal edge {}", op_spec(op).mnemonic, describe(e)));
     return add(op, complete(op, std::move(operands), e));
 }
 
 Block& Block::wait(Op op, std::vector<std::string> operands, const std::string& name) {
     const EdgeDef& e = edge(name);
     const EdgeRow& row = row_of(e);
-    if (!contains(row.waits, op)) throw InternalError(fmt::format("{} cannot wait on edge {}", op_spec(op).mnemonic, describe(e)));
+    if (!contains(row.waits, op))
+        throw InternalError(fmt::format("{} cannot wait on edge {}", op_spec(op).mnemonic, describe(e)));
     add(op, complete(op, std::move(operands), e));
     for (Op fence : row.consumer_fences) add(fence);
     return *this;

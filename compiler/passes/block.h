@@ -1,5 +1,5 @@
-// Block: a list of statements under construction. Signals and waits come from the edge table, fences included, so that a
-// lowering cannot forget one.
+// Block: a list of statements under construction. Signals and waits come from the edge table, fences included, so that
+// a lowering cannot forget one.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,9 +17,10 @@ public:
     // Any statement; operands positionally, see plan_ops.def.
     Block& add(Op op, std::vector<std::string> operands = {});
     Block& let(const std::string& name, const std::string& value);
-    Block& note(const std::string& comment);      // heading of the next statement
+    Block& note(const std::string& comment);  // heading of the next statement
     Block& loop(const Body& body);
-    Block& for_each(const std::string& var, const std::string& from, const std::string& to, const std::string& step, const Body& body);
+    Block& for_each(const std::string& var, const std::string& from, const std::string& to, const std::string& step,
+                    const Body& body);
     Block& when(const std::string& condition, const Body& body);
     Block& with_body(Op op, std::vector<std::string> operands, const Body& body);
 

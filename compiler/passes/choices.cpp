@@ -9,9 +9,9 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kElement = 2;            // bf16, f16
+constexpr std::int64_t kElement = 2;  // bf16, f16
 constexpr std::int64_t kBoxBytes = 64 * 64 * kElement;
-constexpr std::int64_t kBarrierRoom = 1024;     // barriers, ring slots and alignment
+constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -27,8 +27,9 @@ RoleChoice choose_role(const Schedule& schedule, const std::string& role, bool h
     const std::string& placement = schedule.word(role);
     if (!has_work) return choice;
     if (placement == "copy_engine") {
-        throw ScheduleError(fmt::format("role {} is placed on the copy engine, which this version does not lower", role),
-                            "host-enqueued copies under graph replay need a fixed bank and gate kernels; use phase, sms or warp");
+        throw ScheduleError(
+            fmt::format("role {} is placed on the copy engine, which this version does not lower", role),
+            "host-enqueued copies under graph replay need a fixed bank and gate kernels; use phase, sms or warp");
     }
     choice.placement = placement;
     if (placement == "sms" || placement == "phase") choice.sms = schedule.integer(role + "_sms");

@@ -15,8 +15,8 @@
 namespace plait {
 
 struct RoleChoice {
-    std::string placement = "none";    // none sms warp phase
-    std::int64_t sms = 0;              // of sms and phase
+    std::string placement = "none";  // none sms warp phase
+    std::int64_t sms = 0;            // of sms and phase
     bool active() const { return placement != "none"; }
 };
 
@@ -24,17 +24,17 @@ struct Choices {
     FusedPattern pattern;
     std::int64_t world = 1, nodes = 1, locals = 1;
     std::int64_t m_max = 0, n = 0, k = 0;
-    bool communicates = false;         // rows are gathered over more than one rank
+    bool communicates = false;  // rows are gathered over more than one rank
 
     std::int64_t tile_m = 0, tile_n = 0, tile_k = 0, k_blocks = 0, stages = 0;
-    std::int64_t consumers = 0, consumer_rows = 0;   // rows of a tile that one consumer warpgroup computes
+    std::int64_t consumers = 0, consumer_rows = 0;  // rows of a tile that one consumer warpgroup computes
     std::int64_t raster_group = 0;
     std::string order;
     std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;
 
     std::int64_t shard_max = 0, chunk_rows = 0, chunks_max = 0;
     std::int64_t piece_bytes = 0, pieces = 0;
-    std::int64_t lag = 0;              // loads run ahead of puts by so many pieces
+    std::int64_t lag = 0;  // loads run ahead of puts by so many pieces
     RoleChoice intra_comm, inter_send;
 
     std::int64_t producer_registers = 0, consumer_registers = 0;
@@ -45,7 +45,7 @@ struct Choices {
 };
 
 // ScheduleError: a placement that is legal and not built yet.
-Choices resolve_choices(const Graph& graph, const FusedPattern& pattern, const Schedule& schedule, const Problem& problem,
-                        const Topology& topology, const Target& target);
+Choices resolve_choices(const Graph& graph, const FusedPattern& pattern, const Schedule& schedule,
+                        const Problem& problem, const Topology& topology, const Target& target);
 
 }  // namespace plait

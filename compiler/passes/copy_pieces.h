@@ -8,14 +8,14 @@
 namespace plait {
 
 struct PieceCopy {
-    std::string slots;           // shared array of copy buffers
-    std::string barrier;         // one per slot
-    std::string edge;            // of the hand-over inside the pipeline
-    std::string source;          // tensor or buffer of this rank
-    std::string source_offset;   // bytes
-    std::string target_offset;   // bytes in a_full
+    std::string slots;          // shared array of copy buffers
+    std::string barrier;        // one per slot
+    std::string edge;           // of the hand-over inside the pipeline
+    std::string source;         // tensor or buffer of this rank
+    std::string source_offset;  // bytes
+    std::string target_offset;  // bytes in a_full
     std::string bytes;
-    bool to_peers = false;       // to every other local rank; else to this rank's own a_full
+    bool to_peers = false;  // to every other local rank; else to this rank's own a_full
 };
 
 // Before the first copy of a program: its positions in the ring of copy buffers.

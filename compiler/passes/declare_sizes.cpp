@@ -14,15 +14,26 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
     plan->consumer_registers = c.consumer_registers;
 
     const std::int64_t col_tiles = (c.n + c.tile_n - 1) / c.tile_n;
-    plan->consts = {{"N", c.n}, {"K", c.k}, {"tile_m", c.tile_m}, {"tile_n", c.tile_n}, {"tile_k", c.tile_k},
-                    {"k_blocks", c.k_blocks}, {"stages", c.stages}, {"col_tiles", col_tiles}, {"raster_group", c.raster_group}};
+    plan->consts = {{"N", c.n},
+                    {"K", c.k},
+                    {"tile_m", c.tile_m},
+                    {"tile_n", c.tile_n},
+                    {"tile_k", c.tile_k},
+                    {"k_blocks", c.k_blocks},
+                    {"stages", c.stages},
+                    {"col_tiles", col_tiles},
+                    {"raster_group", c.raster_group}};
     auto let = [&](const char* name, const char* value) { plan->lets.push_back({name, Expr(value)}); };
     if (c.communicates) {
-        plan->consts.insert(plan->consts.end(), {{"row_bytes", 2 * c.k}, {"shard_max", c.shard_max}, {"chunk_rows", c.chunk_rows},
-                                                 {"chunks_max", c.chunks_max}, {"piece_bytes", c.piece_bytes},
-                                                 {"pieces", c.pieces}, {"lag", c.lag}});
+        plan->consts.insert(plan->consts.end(), {{"row_bytes", 2 * c.k},
+                                                 {"shard_max", c.shard_max},
+                                                 {"chunk_rows", c.chunk_rows},
+                                                 {"chunks_max", c.chunks_max},
+                                                 {"piece_bytes", c.piece_bytes},
+                                                 {"pieces", c.pieces},
+                                                 {"lag", c.lag}});
         let("shard", "max(ceil_div(M, world), 1)");
-        let("tail", "M / shard");                        // full shards; the rank whose shard is short
+        let("tail", "M / shard");  // full shards; the rank whose shard is short
         let("tail_rows", "M % shard");
         let("a_rows", "max(0, min(shard, M - rank * shard))");
         let("row_tiles", "ceil_div(shard, tile_m)");

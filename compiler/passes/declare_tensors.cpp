@@ -8,10 +8,17 @@ namespace {
 using Exprs = std::vector<Expr>;
 
 // Whole tensor of `rows` rows: one map, z is 0.
-MapDef flat_map(const char* name, const std::string& memory, const std::string& dtype, const char* columns, const char* rows,
-                std::vector<std::int64_t> box) {
+MapDef flat_map(const char* name, const std::string& memory, const std::string& dtype, const char* columns,
+                const char* rows, std::vector<std::int64_t> box) {
     const Expr pitch(fmt::format("{} * 2", columns));
-    return {name, 0, memory, dtype, 0, {Expr(columns), Expr(rows), Expr(1)}, {pitch, Expr(fmt::format("{} * 2 * {}", columns, rows))}, std::move(box)};
+    return {name,
+            0,
+            memory,
+            dtype,
+            0,
+            {Expr(columns), Expr(rows), Expr(1)},
+            {pitch, Expr(fmt::format("{} * 2 * {}", columns, rows))},
+            std::move(box)};
 }
 
 void operand_maps(const Choices& c, Plan* plan) {
@@ -21,11 +28,15 @@ void operand_maps(const Choices& c, Plan* plan) {
     if (c.communicates) {
         // z = bank * world + shard. The short shard has a map of its own: its rows end earlier.
         const Exprs strides = {Expr("K * 2"), Expr("shard_max * K * 2")};
-        plan->maps.push_back({"a_map", 1, "a_full", p.dtype, 0, {Expr("K"), Expr("shard"), Expr("2 * world")}, strides, box});
-        plan->maps.push_back({"a_map", 2, "a_full", p.dtype, 0, {Expr("K"), Expr("tail_rows"), Expr("2 * world")}, strides, box});
+        plan->maps.push_back(
+            {"a_map", 1, "a_full", p.dtype, 0, {Expr("K"), Expr("shard"), Expr("2 * world")}, strides, box});
+        plan->maps.push_back(
+            {"a_map", 2, "a_full", p.dtype, 0, {Expr("K"), Expr("tail_rows"), Expr("2 * world")}, strides, box});
     }
-    if (p.transpose_b) plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "K", "N", {64, c.tile_n, 1}));
-    else plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "N", "K", {64, 64, 1}));
+    if (p.transpose_b)
+        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "K", "N", {64, c.tile_n, 1}));
+    else
+        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "N", "K", {64, 64, 1}));
 }
 
 void output_maps(const Choices& c, Plan* plan) {
@@ -36,9 +47,16 @@ void output_maps(const Choices& c, Plan* plan) {
         return;
     }
     const Exprs strides = {Expr("N * 2"), Expr("shard * N * 2")};
-    plan->maps.push_back({"c_map", 0, p.output, p.output_dtype, 0, {Expr("N"), Expr("shard"), Expr("tail")}, strides, box});
-    plan->maps.push_back({"c_map", 1, p.output, p.output_dtype, Expr("tail * shard * N * 2"),
-                          {Expr("N"), Expr("tail_rows"), Expr(1)}, strides, box});
+    plan->maps.push_back(
+        {"c_map", 0, p.output, p.output_dtype, 0, {Expr("N"), Expr("shard"), Expr("tail")}, strides, box});
+    plan->maps.push_back({"c_map",
+                          1,
+                          p.output,
+                          p.output_dtype,
+                          Expr("tail * shard * N * 2"),
+                          {Expr("N"), Expr("tail_rows"), Expr(1)},
+                          strides,
+                          box});
 }
 
 }  // namespace
@@ -47,8 +65,10 @@ void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
     const char* output_rows = c.communicates || !c.pattern.row_shard ? "M" : "a_rows";
     for (const GraphTensor& tensor : graph.inputs) {
         Exprs shape = tensor.shape;
-        if (tensor.name == c.pattern.a) shape[0] = Expr("a_rows");
-        else if (tensor.shard == 0) shape[0] = Expr(output_rows);
+        if (tensor.name == c.pattern.a)
+            shape[0] = Expr("a_rows");
+        else if (tensor.shard == 0)
+            shape[0] = Expr(output_rows);
         plan->tensors.push_back({tensor.name, tensor.dtype, std::move(shape), false});
     }
     plan->tensors.push_back({c.pattern.output, c.pattern.output_dtype, {Expr(output_rows), Expr("N")}, true});

@@ -15,25 +15,26 @@
 
 namespace plait {
 
-Plan lower(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology, const Target& target) {
-    throw_if_any(verify_request(graph, schedule, problem, topology, target));    // later passes rely on a legal request
+Plan lower(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
+           const Target& target) {
+    throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
     Diagnostics findings;
     const std::optional<FusedPattern> pattern = match_fused_pattern(graph, &findings);
     throw_if_any(findings);
 
     const Choices choices = resolve_choices(graph, *pattern, schedule, problem, topology, target);
     Plan plan;
-    declare_sizes(graph, target, choices, &plan);       // names that all expressions use
-    declare_tensors(graph, choices, &plan);             // the caller's memory, as TMA sees it
-    plan_memory(choices, &plan);                        // workspace, flags, shared memory
-    declare_edges(choices, &plan);                      // hand-overs, typed: programs may signal and wait only by these
-    place_roles(choices, &plan);                        // agents and CTA ranges, bodies empty
-    lower_inter_send(choices, &plan);                   // own shard to the other nodes
-    lower_intra_comm(choices, &plan);                   // own and arrived shards to the other ranks of the node
-    lower_protocol(choices, &plan);                     // entry signals, host lines
-    lower_compute(choices, &plan);                      // tiles
+    declare_sizes(graph, target, choices, &plan);  // names that all expressions use
+    declare_tensors(graph, choices, &plan);        // the caller's memory, as TMA sees it
+    plan_memory(choices, &plan);                   // workspace, flags, shared memory
+    declare_edges(choices, &plan);                 // hand-overs, typed: programs may signal and wait only by these
+    place_roles(choices, &plan);                   // agents and CTA ranges, bodies empty
+    lower_inter_send(choices, &plan);              // own shard to the other nodes
+    lower_intra_comm(choices, &plan);              // own and arrived shards to the other ranks of the node
+    lower_protocol(choices, &plan);                // entry signals, host lines
+    lower_compute(choices, &plan);                 // tiles
 
-    throw_if_any(verify_plan(plan, target));            // proves the plan, not the passes
+    throw_if_any(verify_plan(plan, target));  // proves the plan, not the passes
     return plan;
 }
 

@@ -17,7 +17,8 @@ void declare_tile(Block& b, const Choices& c) {
     b.let("step", "t / shard_tiles");
     b.let("u", "t % shard_tiles");
     // arrival: own shard, the rest of this node, then node after node, each over all rails
-    b.let("q", c.order == "rank" ? "step" : "(node + step / locals) % nodes * locals + (local + step % locals) % locals");
+    b.let("q",
+          c.order == "rank" ? "step" : "(node + step / locals) % nodes * locals + (local + step % locals) % locals");
     b.let("row", "raster_row(u, row_tiles, col_tiles, raster_group) * tile_m");
     b.let("col", "raster_col(u, row_tiles, col_tiles, raster_group) * tile_n");
     b.let("rows", "min(tile_m, min(shard, max(M - q * shard, 0)) - row)");
@@ -30,7 +31,8 @@ void wait_for_chunks(Block& b, const Choices& c) {
         remote.let("first", "row / chunk_rows");
         remote.let("count", "(row + rows - 1) / chunk_rows - first + 1");
         remote.add(Op::Trace, {"wait", "t"});
-        remote.wait(Op::WaitFlags, {"a_ready", "q * chunks_max + first", "count", "epoch"}, c.locals > 1 ? "a_ready" : "a_arrived");
+        remote.wait(Op::WaitFlags, {"a_ready", "q * chunks_max + first", "count", "epoch"},
+                    c.locals > 1 ? "a_ready" : "a_arrived");
         remote.add(Op::Trace, {"arrived", "q * chunks_max + first"});
     });
 }
@@ -48,11 +50,20 @@ void load_tile(Block& b, const Choices& c) {
     b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
         block.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
         block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.a_stage_bytes + c.b_stage_bytes)});
-        block.signal(Op::LoadBoxes, {"tile_m", "64", c.pattern.dtype, "a_stage[ab.slot]", map, "k * tile_k", "row", z, "ab_full[ab.slot]"}, "ab");
+        block.signal(
+            Op::LoadBoxes,
+            {"tile_m", "64", c.pattern.dtype, "a_stage[ab.slot]", map, "k * tile_k", "row", z, "ab_full[ab.slot]"},
+            "ab");
         if (c.pattern.transpose_b) {
-            block.signal(Op::LoadBoxes, {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "k * tile_k", "col", "0", "ab_full[ab.slot]"}, "ab");
+            block.signal(Op::LoadBoxes,
+                         {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "k * tile_k", "col", "0",
+                          "ab_full[ab.slot]"},
+                         "ab");
         } else {
-            block.signal(Op::LoadBoxes, {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "col", "k * tile_k", "0", "ab_full[ab.slot]"}, "ab");
+            block.signal(Op::LoadBoxes,
+                         {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "col", "k * tile_k", "0",
+                          "ab_full[ab.slot]"},
+                         "ab");
         }
         block.add(Op::Advance, {"ab"});
     });

@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kBoxes = 2;    // output boxes of a warpgroup: one is filled while the other is stored
+constexpr std::int64_t kBoxes = 2;  // output boxes of a warpgroup: one is filled while the other is stored
 
 class Consumer {
 public:
@@ -52,11 +52,11 @@ private:
         release(b);
     }
 
-    // Only the first issue needs wgmma.fence: accumulator accesses of consecutive wgmmas of one shape are ordered by
-    // themselves (PTX ISA, "wgmma.fence"), and nothing else touches the registers in between.
+    // wgmma.fence stands before every issue: mma_wait names the accumulator, which to ptxas is an access between two
+    // issues. Without the fence it inserts one of its own and serializes the wgmmas (C7519, C7520).
     void issue(Block& b, const char* accumulate) {
         b.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
-        if (accumulate[0] == '0') b.add(Op::MmaBegin, {"acc"});
+        b.add(Op::MmaBegin, {"acc"});
         b.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
                              std::to_string(first_row_), "b_stage[ab.slot]", accumulate});
         b.add(Op::MmaCommit);
@@ -81,7 +81,7 @@ private:
     void pointwise(Block& b) {
         std::vector<std::pair<PointwiseOp, std::vector<std::string>>> lines;
         for (const PointwiseOp& op : c_.pattern.pointwise) {
-            if (op.function == "cast" && op.dtype == "f32") continue;    // x is f32
+            if (op.function == "cast" && op.dtype == "f32") continue;  // x is f32
             std::string value = op.function == "scale" ? decimal(op.value) : op.function == "cast" ? op.dtype : "";
             lines.push_back({op, {op.function, op.tensor, value}});
         }
@@ -112,7 +112,8 @@ private:
                 const bool just_used = count == 1 && boxes % kBoxes != 0;
                 b.add(Op::BulkWaitRead, {std::to_string(just_used ? 0 : kBoxes - 1)});
                 b.add(Op::AgentSync);
-                b.add(Op::StageBox, {c_.pattern.output_dtype, box, "acc", std::to_string(block), std::to_string(column)});
+                b.add(Op::StageBox,
+                      {c_.pattern.output_dtype, box, "acc", std::to_string(block), std::to_string(column)});
                 b.add(Op::FenceAsyncShared);
                 b.add(Op::AgentSync);
                 b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, map, box, offset("col", column),

@@ -14,7 +14,8 @@ void announce_entry(Block& b) {
     b.when("worker == 0", [&](Block& first) {
         first.for_each("d", "1", "nodes", "1", [&](Block& peer) {
             peer.wait(Op::FifoReserve, {"position"}, "sent");
-            peer.signal(Op::FifoWrite, {"position", kRailPeer, "a_full", "0", "0", "entered", "rank", "epoch"}, "entered_remote");
+            peer.signal(Op::FifoWrite, {"position", kRailPeer, "a_full", "0", "0", "entered", "rank", "epoch"},
+                        "entered_remote");
             peer.signal(Op::FifoPublish, {"position"}, "entered_remote");
             peer.add(Op::Assign, {"last", "position + 1"});
         });
@@ -37,8 +38,10 @@ void send_chunk(Block& b, const Choices& c) {
     b.before_signals("a_staged");
     b.for_each("d", "1", "nodes", "1", [&](Block& peer) {
         peer.wait(Op::FifoReserve, {"position"}, "sent");
-        peer.signal(Op::FifoWrite, {"position", kRailPeer, "a_full", "target", "bytes", "a_ready", "rank * chunks_max + chunk", "epoch"},
-                    "a_arrived");
+        peer.signal(
+            Op::FifoWrite,
+            {"position", kRailPeer, "a_full", "target", "bytes", "a_ready", "rank * chunks_max + chunk", "epoch"},
+            "a_arrived");
         peer.signal(Op::FifoPublish, {"position"}, "a_staged");
         peer.add(Op::Assign, {"last", "position + 1"});
     });

@@ -24,7 +24,8 @@ void push_chunk(Block& b, const Choices& c, const std::string& q, const std::str
     copy_pieces(b, c, copy);
     b.before_signals("a_ready");
     b.for_each("p", "1", "locals", "1", [&](Block& peers) {
-        peers.signal(Op::SignalSet, {"a_ready", "(local + p) % locals", q + " * chunks_max + chunk", "epoch"}, "a_ready");
+        peers.signal(Op::SignalSet, {"a_ready", "(local + p) % locals", q + " * chunks_max + chunk", "epoch"},
+                     "a_ready");
     });
 }
 

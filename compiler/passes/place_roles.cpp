@@ -9,9 +9,14 @@
 namespace plait {
 namespace {
 
-struct Range { std::string first, last; };
+struct Range {
+    std::string first, last;
+};
 
-struct Ranges { Range inter_send, intra_comm; std::int64_t compute_first = 0; };
+struct Ranges {
+    Range inter_send, intra_comm;
+    std::int64_t compute_first = 0;
+};
 
 // sms: constants, in the order intra_comm, inter_send. phase: after them, clamped.
 Ranges choose_ranges(const Choices& c) {
@@ -25,10 +30,12 @@ Ranges choose_ranges(const Choices& c) {
     }
     r.compute_first = next;
     const bool both = c.intra_comm.placement == "phase" && c.inter_send.placement == "phase";
-    if (c.intra_comm.placement == "phase") r.intra_comm = {std::to_string(next), fmt::format("min({}, ctas)", next + c.intra_comm.sms)};
+    if (c.intra_comm.placement == "phase")
+        r.intra_comm = {std::to_string(next), fmt::format("min({}, ctas)", next + c.intra_comm.sms)};
     if (c.inter_send.placement == "phase") {
         const std::int64_t first = next + (both ? c.intra_comm.sms : 0), sms = c.inter_send.sms;
-        r.inter_send = {fmt::format("max({}, min({}, ctas - {}))", next, first, sms), fmt::format("min({}, ctas)", first + sms)};
+        r.inter_send = {fmt::format("max({}, min({}, ctas - {}))", next, first, sms),
+                        fmt::format("min({}, ctas)", first + sms)};
     }
     return r;
 }
@@ -39,20 +46,25 @@ bool in_mover(const RoleChoice& role) { return role.placement == "warp"; }
 
 void place_roles(const Choices& c, Plan* plan) {
     const Ranges ranges = choose_ranges(c);
-    plan->roles = {{"compute", "sms", 0}, {"intra_comm", c.intra_comm.placement, c.intra_comm.sms},
-                   {"inter_send", c.inter_send.placement, c.inter_send.sms}, {"inter_reduce", "none", 0}};
+    plan->roles = {{"compute", "sms", 0},
+                   {"intra_comm", c.intra_comm.placement, c.intra_comm.sms},
+                   {"inter_send", c.inter_send.placement, c.inter_send.sms},
+                   {"inter_reduce", "none", 0}};
 
     AgentDef loader{"loader", AgentKind::Thread, 0, 0, {}}, mover{"mover", AgentKind::Thread, 0, 1, {}};
-    auto program = [&](AgentDef* agent, const std::string& name, const std::string& role, const Range& range, const std::string& source) {
+    auto program = [&](AgentDef* agent, const std::string& name, const std::string& role, const Range& range,
+                       const std::string& source) {
         agent->programs.push_back(name);
         plan->programs.push_back({name, role, Expr(range.first), Expr(range.last), source, {}});
     };
     const std::string& gather_source = c.pattern.gather_source;
     if (c.inter_send.active()) {
-        program(in_mover(c.inter_send) ? &mover : &loader, "inter_send_sender", "inter_send", ranges.inter_send, gather_source);
+        program(in_mover(c.inter_send) ? &mover : &loader, "inter_send_sender", "inter_send", ranges.inter_send,
+                gather_source);
     }
     if (c.intra_comm.active()) {
-        program(in_mover(c.intra_comm) ? &mover : &loader, "intra_comm_pusher", "intra_comm", ranges.intra_comm, gather_source);
+        program(in_mover(c.intra_comm) ? &mover : &loader, "intra_comm_pusher", "intra_comm", ranges.intra_comm,
+                gather_source);
     }
     const Range compute = {std::to_string(ranges.compute_first), "ctas"};
     program(&loader, "compute_loader", "compute", compute, c.pattern.matmul_source);

@@ -21,17 +21,26 @@ Diagnostics check_barriers(const Plan& plan) {
                 if (!s.has("bar") || ref_name(s.expr("bar")) != barrier.name) continue;
                 waited = waited || s.op == Op::BarrierWait;
                 if (s.op != Op::BarrierArrive && s.op != Op::BarrierExpect) continue;
-                if (step.agent != nullptr) (step.agent->kind == AgentKind::Thread ? threads : warpgroups).insert(step.agent->name);
+                if (step.agent != nullptr)
+                    (step.agent->kind == AgentKind::Thread ? threads : warpgroups).insert(step.agent->name);
             }
         }
         const std::string where = "barrier " + barrier.name;
-        if (barrier.count < 1) findings.push_back({"check_barriers", fmt::format("{} has {} slots", barrier.name, barrier.count), where, "a barrier array has at least one"});
-        if (std::int64_t(threads.size()) != barrier.thread_arrivals || std::int64_t(warpgroups.size()) != barrier.warpgroup_arrivals) {
-            findings.push_back({"check_barriers", fmt::format("a phase of {} counts {} thread and {} warpgroup arrivals, but agents arrive from threads [{}] and warpgroups [{}]", barrier.name,
-                                                              barrier.thread_arrivals, barrier.warpgroup_arrivals, fmt::join(threads, ", "), fmt::join(warpgroups, ", ")),
+        if (barrier.count < 1)
+            findings.push_back({"check_barriers", fmt::format("{} has {} slots", barrier.name, barrier.count), where,
+                                "a barrier array has at least one"});
+        if (std::int64_t(threads.size()) != barrier.thread_arrivals ||
+            std::int64_t(warpgroups.size()) != barrier.warpgroup_arrivals) {
+            findings.push_back({"check_barriers",
+                                fmt::format("a phase of {} counts {} thread and {} warpgroup arrivals, but agents "
+                                            "arrive from threads [{}] and warpgroups [{}]",
+                                            barrier.name, barrier.thread_arrivals, barrier.warpgroup_arrivals,
+                                            fmt::join(threads, ", "), fmt::join(warpgroups, ", ")),
                                 where, "each agent that arrives or expects counts once per phase"});
         }
-        if (!waited) findings.push_back({"check_barriers", fmt::format("no agent waits for {}", barrier.name), where, "wait for it, or remove it with its arrivals"});
+        if (!waited)
+            findings.push_back({"check_barriers", fmt::format("no agent waits for {}", barrier.name), where,
+                                "wait for it, or remove it with its arrivals"});
     }
     return findings;
 }

@@ -20,22 +20,27 @@ Diagnostics check_dtypes(const Request& request) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const GraphTensor& t = graph.inputs[i];
         if (is_known(t.dtype)) continue;
-        report(fmt::format("tensor `{}` has dtype {}", t.name, t.dtype), fmt::format("/graph/inputs/{}/dtype", i), "use bf16, f16 or f32");
+        report(fmt::format("tensor `{}` has dtype {}", t.name, t.dtype), fmt::format("/graph/inputs/{}/dtype", i),
+               "use bf16, f16 or f32");
     }
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const GraphOp& op = graph.ops[i];
         if (op.op != "cast" || is_known(op.dtype)) continue;
-        report(fmt::format("cast to {}", op.dtype.empty() ? "nothing" : op.dtype), fmt::format("/graph/ops/{}/dtype", i), "use bf16, f16 or f32");
+        report(fmt::format("cast to {}", op.dtype.empty() ? "nothing" : op.dtype),
+               fmt::format("/graph/ops/{}/dtype", i), "use bf16, f16 or f32");
     }
     if (!is_half(graph.output_dtype)) {
-        report(fmt::format("output dtype {} is not available, the result leaves in 16-bit boxes of 64 columns", graph.output_dtype),
+        report(fmt::format("output dtype {} is not available, the result leaves in 16-bit boxes of 64 columns",
+                           graph.output_dtype),
                "/graph/output_dtype", "use bf16 or f16");
     }
     Diagnostics unused;
     const auto pattern = match_fused_pattern(graph, &unused);
     if (!pattern) return findings;
     const std::string a = graph.find_input(pattern->a)->dtype, b = graph.find_input(pattern->b)->dtype;
-    if (a != b) report(fmt::format("matmul of {} `{}` and {} `{}`", a, pattern->a, b, pattern->b), "/graph/ops", "both operands need one dtype");
+    if (a != b)
+        report(fmt::format("matmul of {} `{}` and {} `{}`", a, pattern->a, b, pattern->b), "/graph/ops",
+               "both operands need one dtype");
     if (is_known(a) && !is_half(a)) report(fmt::format("matmul of {} operands", a), "/graph/ops", "use bf16 or f16");
     return findings;
 }

@@ -34,11 +34,14 @@ public:
     }
 
 private:
-    void report(std::string message, std::string where, std::string hint) { findings_.push_back({"check_edges", std::move(message), std::move(where), std::move(hint)}); }
+    void report(std::string message, std::string where, std::string hint) {
+        findings_.push_back({"check_edges", std::move(message), std::move(where), std::move(hint)});
+    }
 
     void definition(const EdgeDef& edge) {
         if (find_edge_row(edge) == nullptr) {
-            report(fmt::format("edge {} cannot be lowered: the edge table has no such row", describe(edge)), "edge " + edge.name, "change its producer, signal, scope or consumer");
+            report(fmt::format("edge {} cannot be lowered: the edge table has no such row", describe(edge)),
+                   "edge " + edge.name, "change its producer, signal, scope or consumer");
         }
     }
 
@@ -58,7 +61,9 @@ private:
             waits_[edge->name].push_back(&step);
             consumer_fences(program, i, *edge, *row);
         } else if (effect == Effect::Signal || effect == Effect::Wait) {
-            report(fmt::format("{} on edge {}, which it cannot {}", mnemonic(step), describe(*edge), effect == Effect::Signal ? "signal" : "wait for"), step.where(), "use an op of the edge's row in the edge table");
+            report(fmt::format("{} on edge {}, which it cannot {}", mnemonic(step), describe(*edge),
+                               effect == Effect::Signal ? "signal" : "wait for"),
+                   step.where(), "use an op of the edge's row in the edge table");
         }
     }
 
@@ -69,16 +74,21 @@ private:
         const bool relay = s.op == Op::RelayTake || s.op == Op::RelayForward;
         const std::string needed = relay ? "Gpu" : scope_word(edge.scope);
         if (reach(s.word("scope")) >= reach(needed)) return;
-        report(fmt::format("{} at scope {}, edge {} needs {}", mnemonic(step), s.word("scope"), describe(edge), needed), step.where(), fmt::format("use scope {}", needed));
+        report(fmt::format("{} at scope {}, edge {} needs {}", mnemonic(step), s.word("scope"), describe(edge), needed),
+               step.where(), fmt::format("use scope {}", needed));
     }
 
     // What the producer of this edge did last: the accesses that its fences must cover.
     static bool is_producer_access(const EdgeDef& edge, Op op) {
         switch (edge.producer) {
-            case ProducerKind::Bulk: return op == Op::PutBytes || op == Op::StoreBox;
-            case ProducerKind::Mma: return op == Op::MmaIssue || op == Op::MmaIssueOperand;
-            case ProducerKind::Store: return op == Op::StageBox || op == Op::RingPut || op == Op::RingGet || op == Op::GatherRows;
-            default: return false;
+            case ProducerKind::Bulk:
+                return op == Op::PutBytes || op == Op::StoreBox;
+            case ProducerKind::Mma:
+                return op == Op::MmaIssue || op == Op::MmaIssueOperand;
+            case ProducerKind::Store:
+                return op == Op::StageBox || op == Op::RingPut || op == Op::RingGet || op == Op::GatherRows;
+            default:
+                return false;
         }
     }
 
@@ -86,11 +96,13 @@ private:
         for (Op fence : row.producer_fences) {
             for (std::size_t i = at; i-- > 0;) {
                 const Statement& s = *program[i].statement;
-                const bool pending_ok = fence != Op::BulkWait || (s.has("pending") && constant_value(plan_, s.expr("pending")) == 0);
+                const bool pending_ok =
+                    fence != Op::BulkWait || (s.has("pending") && constant_value(plan_, s.expr("pending")) == 0);
                 if (s.op == fence && pending_ok) break;
                 if (!is_producer_access(edge, s.op)) continue;
-                report(fmt::format("{} signals edge {} after {} (statement {}) without {}{} between", mnemonic(program[at]), describe(edge), mnemonic(program[i]), program[i].number, op_spec(fence).mnemonic,
-                                   fence == Op::BulkWait ? " of 0 pending groups" : ""),
+                report(fmt::format("{} signals edge {} after {} (statement {}) without {}{} between",
+                                   mnemonic(program[at]), describe(edge), mnemonic(program[i]), program[i].number,
+                                   op_spec(fence).mnemonic, fence == Op::BulkWait ? " of 0 pending groups" : ""),
                        program[at].where(), row.why);
                 break;
             }
@@ -100,9 +112,12 @@ private:
     bool is_consumer_access(const EdgeDef& edge, const Statement& s) const {
         switch (edge.consumer) {
             case ConsumerKind::Tma:
-                return s.op == Op::LoadBoxes || s.op == Op::PutBytes || s.op == Op::StoreBox || (s.op == Op::LoadBytes && find_buffer(plan_, s.word("source")) != nullptr);
-            case ConsumerKind::Mma: return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;
-            default: return false;
+                return s.op == Op::LoadBoxes || s.op == Op::PutBytes || s.op == Op::StoreBox ||
+                       (s.op == Op::LoadBytes && find_buffer(plan_, s.word("source")) != nullptr);
+            case ConsumerKind::Mma:
+                return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;
+            default:
+                return false;
         }
     }
 
@@ -112,7 +127,9 @@ private:
                 const Statement& s = *program[i].statement;
                 if (s.op == fence) break;
                 if (!is_consumer_access(edge, s)) continue;
-                report(fmt::format("{} (statement {}) uses what {} on edge {} waited for, without {} between", mnemonic(program[i]), program[i].number, mnemonic(program[at]), describe(edge), op_spec(fence).mnemonic),
+                report(fmt::format("{} (statement {}) uses what {} on edge {} waited for, without {} between",
+                                   mnemonic(program[i]), program[i].number, mnemonic(program[at]), describe(edge),
+                                   op_spec(fence).mnemonic),
                        program[at].where(), row.why);
                 break;
             }
@@ -124,15 +141,18 @@ private:
         if (row == nullptr) return;
         for (const Step* wait : waits_[edge.name]) {
             if (row->signals.empty() || signals_[edge.name] > 0) continue;
-            report(fmt::format("{} waits on edge {}, which nothing signals", mnemonic(*wait), describe(edge)), wait->where(), "signal it after its producer is complete");
+            report(fmt::format("{} waits on edge {}, which nothing signals", mnemonic(*wait), describe(edge)),
+                   wait->where(), "signal it after its producer is complete");
         }
         // Counts that only the launch protocol reads have no wait in the Plan.
         const bool counted = edge.signal == SignalKind::Counter;
         if (signals_[edge.name] > 0 && waits_[edge.name].empty() && !row->waits.empty() && !counted) {
-            report(fmt::format("edge {} is signalled and never waited for", describe(edge)), "edge " + edge.name, "wait before the use, or remove the edge");
+            report(fmt::format("edge {} is signalled and never waited for", describe(edge)), "edge " + edge.name,
+                   "wait before the use, or remove the edge");
         }
         if (signals_[edge.name] == 0 && waits_[edge.name].empty()) {
-            report(fmt::format("edge {} is neither signalled nor waited for", describe(edge)), "edge " + edge.name, "remove it");
+            report(fmt::format("edge {} is neither signalled nor waited for", describe(edge)), "edge " + edge.name,
+                   "remove it");
         }
     }
 

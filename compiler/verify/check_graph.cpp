@@ -10,7 +10,8 @@ Diagnostics check_graph(const Request& request) {
     match_fused_pattern(request.graph, &findings);
     const Numerics& numerics = request.graph.numerics;
     if (numerics.accumulate != "f32") {
-        findings.push_back({"check_graph", fmt::format("accumulation in {} is not available, only f32", numerics.accumulate),
+        findings.push_back({"check_graph",
+                            fmt::format("accumulation in {} is not available, only f32", numerics.accumulate),
                             "/graph/numerics/accumulate", "use f32"});
     }
     if (numerics.k_order != "ascending") {

@@ -12,7 +12,8 @@ namespace plait {
 namespace {
 
 const std::set<std::string> kLaunchNames = {"M", "rank", "world", "node", "nodes", "local", "locals", "cta", "ctas"};
-const std::set<std::string> kTraceKinds = {"idle", "wait", "load", "compute", "store", "push", "send", "relay", "arrived"};
+const std::set<std::string> kTraceKinds = {"idle", "wait", "load",  "compute", "store",
+                                           "push", "send", "relay", "arrived"};
 
 class Names {
 public:
@@ -31,8 +32,10 @@ private:
     }
 
     void define(const std::string& name, const char* what) {
-        if (!is_identifier(name)) report(fmt::format("{} `{}` is not an identifier", what, name), what, "names become C++ identifiers");
-        else if (kLaunchNames.count(name) || !defined_.insert(name).second) report(fmt::format("{} `{}` is declared twice", what, name), what, "rename one");
+        if (!is_identifier(name))
+            report(fmt::format("{} `{}` is not an identifier", what, name), what, "names become C++ identifiers");
+        else if (kLaunchNames.count(name) || !defined_.insert(name).second)
+            report(fmt::format("{} `{}` is declared twice", what, name), what, "rename one");
     }
 
     void definitions() {
@@ -54,7 +57,8 @@ private:
         }
         std::set<std::string> edges;
         for (const EdgeDef& e : plan_.edges) {
-            if (!edges.insert(e.name).second) report(fmt::format("edge `{}` is declared twice", e.name), "edge", "rename one");
+            if (!edges.insert(e.name).second)
+                report(fmt::format("edge `{}` is declared twice", e.name), "edge", "rename one");
         }
     }
 
@@ -64,7 +68,8 @@ private:
         }
         for (const MapDef& m : plan_.maps) {
             const std::string where = fmt::format("map {}[{}]", m.name, m.index);
-            if (!find_tensor(plan_, m.memory) && !find_buffer(plan_, m.memory)) report(fmt::format("memory `{}` is neither tensor nor buffer", m.memory), where);
+            if (!find_tensor(plan_, m.memory) && !find_buffer(plan_, m.memory))
+                report(fmt::format("memory `{}` is neither tensor nor buffer", m.memory), where);
             expression(m.base, globals_, where);
             for (const Expr& e : m.extent) expression(e, globals_, where);
             for (const Expr& e : m.stride) expression(e, globals_, where);
@@ -78,12 +83,15 @@ private:
                 runs[program] += 1;
                 bool known = false;
                 for (const ProgramDef& p : plan_.programs) known = known || p.name == program;
-                if (!known) report(fmt::format("agent {} runs program `{}`, which is not there", agent.name, program), "agent " + agent.name);
+                if (!known)
+                    report(fmt::format("agent {} runs program `{}`, which is not there", agent.name, program),
+                           "agent " + agent.name);
             }
         }
         for (const ProgramDef& program : plan_.programs) {
             if (runs[program.name] != 1) {
-                report(fmt::format("program {} is run by {} agents", program.name, runs[program.name]), "program " + program.name, "list it in one agent");
+                report(fmt::format("program {} is run by {} agents", program.name, runs[program.name]),
+                       "program " + program.name, "list it in one agent");
             }
             expression(program.first_cta, globals_, "program " + program.name);
             expression(program.last_cta, globals_, "program " + program.name);
@@ -93,14 +101,24 @@ private:
     }
 
     // names: seen so far; block: declared in this block, by kind of value.
-    void body(const std::vector<Statement>& statements, std::set<std::string> names, std::set<std::string> assignable, const std::string& program) {
+    void body(const std::vector<Statement>& statements, std::set<std::string> names, std::set<std::string> assignable,
+              const std::string& program) {
         for (const Statement& s : statements) {
             const std::string where = fmt::format("program {}, statement {}", program, ++number_);
             operands(s, names, assignable, where);
             std::set<std::string> inner = names;
             switch (s.op) {
-                case Op::Let: case Op::Enter: case Op::FetchTile: case Op::RingGet: case Op::FifoReserve: case Op::LoadValue: declare(s.word("name"), &names, where); break;
-                case Op::Var: declare(s.word("name"), &names, where), assignable.insert(s.word("name")); break;
+                case Op::Let:
+                case Op::Enter:
+                case Op::FetchTile:
+                case Op::RingGet:
+                case Op::FifoReserve:
+                case Op::LoadValue:
+                    declare(s.word("name"), &names, where);
+                    break;
+                case Op::Var:
+                    declare(s.word("name"), &names, where), assignable.insert(s.word("name"));
+                    break;
                 case Op::Pipe:
                     declare(s.word("name"), &names, where);
                     names.insert({s.word("name") + ".slot", s.word("name") + ".phase"});
@@ -109,50 +127,81 @@ private:
                     declare(s.word("name"), &names, where);
                     names.insert(s.word("name") + ".finished");
                     break;
-                case Op::AccDeclare: case Op::RowDeclare: case Op::AsOperand: declare(s.word("name"), &names, where); break;
-                case Op::For: declare(s.word("var"), &inner, where); break;
-                default: break;
+                case Op::AccDeclare:
+                case Op::RowDeclare:
+                case Op::AsOperand:
+                    declare(s.word("name"), &names, where);
+                    break;
+                case Op::For:
+                    declare(s.word("var"), &inner, where);
+                    break;
+                default:
+                    break;
             }
             if (!s.body.empty()) body(s.body, s.op == Op::For ? inner : names, assignable, program);
         }
     }
 
     void declare(const std::string& name, std::set<std::string>* names, const std::string& where) {
-        if (!is_identifier(name)) report(fmt::format("`{}` is not an identifier", name), where, "names become C++ identifiers");
+        if (!is_identifier(name))
+            report(fmt::format("`{}` is not an identifier", name), where, "names become C++ identifiers");
         if (!names->insert(name).second) report(fmt::format("`{}` is declared twice", name), where, "rename one");
     }
 
-    void operands(const Statement& s, const std::set<std::string>& names, const std::set<std::string>& assignable, const std::string& where) {
+    void operands(const Statement& s, const std::set<std::string>& names, const std::set<std::string>& assignable,
+                  const std::string& where) {
         const OpSpec& spec = op_spec(s.op);
         for (const OperandSpec& operand : spec.operands) {
             if (!s.has(operand.name)) continue;
             switch (operand.kind) {
-                case 'e': expression(s.expr(operand.name), names, where); break;
-                case 's': reference(s.expr(operand.name), find_shared(plan_, ref_name(s.expr(operand.name))), "shared memory", names, where); break;
-                case 'b': reference(s.expr(operand.name), find_barrier(plan_, ref_name(s.expr(operand.name))), "barrier", names, where); break;
-                case 'm': reference(s.expr(operand.name), find_map(plan_, ref_name(s.expr(operand.name))), "map", names, where); break;
+                case 'e':
+                    expression(s.expr(operand.name), names, where);
+                    break;
+                case 's':
+                    reference(s.expr(operand.name), find_shared(plan_, ref_name(s.expr(operand.name))), "shared memory",
+                              names, where);
+                    break;
+                case 'b':
+                    reference(s.expr(operand.name), find_barrier(plan_, ref_name(s.expr(operand.name))), "barrier",
+                              names, where);
+                    break;
+                case 'm':
+                    reference(s.expr(operand.name), find_map(plan_, ref_name(s.expr(operand.name))), "map", names,
+                              where);
+                    break;
                 case 't':
                     if (constant_value(plan_, s.expr(operand.name)) < 0) {
-                        report(fmt::format("{} of {} is `{}`, not a constant", operand.name, spec.mnemonic, s.expr(operand.name).print()), where,
-                               "it becomes a template argument: use an integer or the plan's consts");
+                        report(fmt::format("{} of {} is `{}`, not a constant", operand.name, spec.mnemonic,
+                                           s.expr(operand.name).print()),
+                               where, "it becomes a template argument: use an integer or the plan's consts");
                     }
                     break;
-                case 'f': known(find_flag(plan_, s.word(operand.name)), "flags", s.word(operand.name), where); break;
-                case 'u': known(find_buffer(plan_, s.word(operand.name)), "buffer", s.word(operand.name), where); break;
-                case 'g': known(find_edge(plan_, s.word(operand.name)), "edge", s.word(operand.name), where); break;
-                default: word(s, operand.name, names, assignable, where); break;
+                case 'f':
+                    known(find_flag(plan_, s.word(operand.name)), "flags", s.word(operand.name), where);
+                    break;
+                case 'u':
+                    known(find_buffer(plan_, s.word(operand.name)), "buffer", s.word(operand.name), where);
+                    break;
+                case 'g':
+                    known(find_edge(plan_, s.word(operand.name)), "edge", s.word(operand.name), where);
+                    break;
+                default:
+                    word(s, operand.name, names, assignable, where);
+                    break;
             }
         }
     }
 
-    void word(const Statement& s, const std::string& operand, const std::set<std::string>& names, const std::set<std::string>& assignable,
-              const std::string& where) {
+    void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
+              const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe", "acc", "relay", "position", "factor", "max", "sum", "operand"};
+        static const std::set<std::string> kDeclared = {"pipe",   "acc", "relay", "position",
+                                                        "factor", "max", "sum",   "operand"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {
-            if (!assignable.count(value)) report(fmt::format("`{}` is assigned and no var", value), where, "declare it with var");
+            if (!assignable.count(value))
+                report(fmt::format("`{}` is assigned and no var", value), where, "declare it with var");
         } else if (operand == "source") {
             known(find_tensor(plan_, value) != nullptr || find_buffer(plan_, value) != nullptr, "source", value, where);
         } else if (operand == "tensor" || operand == "indices") {
@@ -166,7 +215,8 @@ private:
     void known(const T& found, const char* what, const std::string& name, const std::string& where) {
         if (!found) report(fmt::format("{} `{}` is not declared", what, name), where);
     }
-    void reference(const Expr& ref, const void* found, const char* what, const std::set<std::string>& names, const std::string& where) {
+    void reference(const Expr& ref, const void* found, const char* what, const std::set<std::string>& names,
+                   const std::string& where) {
         known(found, what, ref_name(ref), where);
         expression(ref_index(ref), names, where);
     }

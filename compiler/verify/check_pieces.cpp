@@ -19,12 +19,15 @@ Diagnostics check_pieces(const Request& request) {
     const std::int64_t slot = s.integer("tile_m") * s.integer("tile_k") * 2;
     const std::int64_t stages = s.integer("stages"), pieces = s.integer("pieces"), bytes = s.integer("piece_bytes");
     if (s.is_set("piece_bytes") && bytes > slot) {
-        findings.push_back({"check_pieces", fmt::format("piece_bytes = {} exceeds an operand slot of {} bytes (tile_m {} x tile_k {} x 2), which holds the piece",
-                                                        bytes, slot, s.integer("tile_m"), s.integer("tile_k")),
+        findings.push_back({"check_pieces",
+                            fmt::format("piece_bytes = {} exceeds an operand slot of {} bytes (tile_m {} x tile_k {} x "
+                                        "2), which holds the piece",
+                                        bytes, slot, s.integer("tile_m"), s.integer("tile_k")),
                             "/schedule/piece_bytes", fmt::format("use {}, or place the role as warp", slot)});
     }
     if (s.is_set("pieces") && pieces > stages) {
-        findings.push_back({"check_pieces", fmt::format("pieces = {} exceeds the {} operand slots that hold them", pieces, stages),
+        findings.push_back({"check_pieces",
+                            fmt::format("pieces = {} exceeds the {} operand slots that hold them", pieces, stages),
                             "/schedule/pieces", fmt::format("use {}, more stages, or place the role as warp", stages)});
     }
     return findings;

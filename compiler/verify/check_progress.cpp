@@ -1,5 +1,5 @@
-// The plan ends, for every M that was tried: no agent waits for ever, each output element is stored once, nothing is read
-// before its writer is known to be done, no slot is overwritten while it is in use, the launch protocol is kept.
+// The plan ends, for every M that was tried: no agent waits for ever, each output element is stored once, nothing is
+// read before its writer is known to be done, no slot is overwritten while it is in use, the launch protocol is kept.
 //
 // The plan is interpreted without data, see interpreter/. Findings of the interpreter carry the rule that they break.
 #include "compiler/verify/interpreter/interpret.h"

@@ -8,24 +8,31 @@ namespace plait {
 namespace {
 
 constexpr std::int64_t kWarpgroup = 128;
-constexpr std::int64_t kMaxAccumulator = 192;    // registers a thread; beyond it ptxas spills next to addresses and pointwise values
-constexpr std::int64_t kOverhead = 32;           // addresses, descriptors, pointwise values
+constexpr std::int64_t kMaxAccumulator =
+    192;  // registers a thread; beyond it ptxas spills next to addresses and pointwise values
+constexpr std::int64_t kOverhead = 32;  // addresses, descriptors, pointwise values
 
 void check_split(const Plan& plan, const Target& target, Diagnostics* findings) {
     const std::int64_t consumers = plan.threads / kWarpgroup - 1;
     if (plan.threads <= 0 || plan.threads % kWarpgroup != 0 || consumers < 1) {
-        findings->push_back({"check_registers", fmt::format("a CTA has {} threads, not a producer and some consumer warpgroups of 128", plan.threads), "threads", "use 128 x (1 + consumers)"});
+        findings->push_back(
+            {"check_registers",
+             fmt::format("a CTA has {} threads, not a producer and some consumer warpgroups of 128", plan.threads),
+             "threads", "use 128 x (1 + consumers)"});
         return;
     }
     for (std::int64_t registers : {plan.producer_registers, plan.consumer_registers}) {
         if (registers >= 24 && registers <= 256 && registers % 8 == 0) continue;
-        findings->push_back({"check_registers", fmt::format("{} registers a thread cannot be set", registers), "registers", "setmaxnreg takes multiples of 8 from 24 to 256"});
+        findings->push_back({"check_registers", fmt::format("{} registers a thread cannot be set", registers),
+                             "registers", "setmaxnreg takes multiples of 8 from 24 to 256"});
     }
     const std::int64_t used = kWarpgroup * (plan.producer_registers + consumers * plan.consumer_registers);
     if (used > target.registers_per_sm) {
-        findings->push_back({"check_registers", fmt::format("128 x {} + {} x 128 x {} = {} registers, an SM has {}", plan.producer_registers, consumers, plan.consumer_registers, used,
-                                                            target.registers_per_sm),
-                             "/schedule/consumer_warpgroups", "use fewer consumer warpgroups or fewer registers"});
+        findings->push_back(
+            {"check_registers",
+             fmt::format("128 x {} + {} x 128 x {} = {} registers, an SM has {}", plan.producer_registers, consumers,
+                         plan.consumer_registers, used, target.registers_per_sm),
+             "/schedule/consumer_warpgroups", "use fewer consumer warpgroups or fewer registers"});
     }
 }
 
@@ -37,15 +44,22 @@ Diagnostics check_registers(const Plan& plan, const Target& target) {
     for (const std::vector<Step>& program : walk(plan)) {
         for (const Step& step : program) {
             if (step.statement->op != Op::AccDeclare) continue;
-            const std::int64_t rows = constant_value(plan, step.statement->expr("rows")), cols = constant_value(plan, step.statement->expr("cols"));
+            const std::int64_t rows = constant_value(plan, step.statement->expr("rows")),
+                               cols = constant_value(plan, step.statement->expr("cols"));
             if (rows % 64 != 0 || cols % 8 != 0 || rows <= 0 || cols <= 0 || cols > 256) {
-                findings.push_back({"check_registers", fmt::format("accumulator of {} x {}: wgmma makes multiples of 64 x 8, up to 256 columns", rows, cols), step.where(), "change tile_m or tile_n"});
+                findings.push_back(
+                    {"check_registers",
+                     fmt::format("accumulator of {} x {}: wgmma makes multiples of 64 x 8, up to 256 columns", rows,
+                                 cols),
+                     step.where(), "change tile_m or tile_n"});
                 continue;
             }
             const std::int64_t needed = rows * cols / kWarpgroup;
             const std::int64_t limit = std::min(kMaxAccumulator, plan.consumer_registers - kOverhead);
             if (needed > limit) {
-                findings.push_back({"check_registers", fmt::format("accumulator of {} x {} takes {} registers a thread, {} are left of {}", rows, cols, needed, limit, plan.consumer_registers),
+                findings.push_back({"check_registers",
+                                    fmt::format("accumulator of {} x {} takes {} registers a thread, {} are left of {}",
+                                                rows, cols, needed, limit, plan.consumer_registers),
                                     step.where(), "use a smaller tile_m or tile_n, or other consumer_warpgroups"});
             }
         }

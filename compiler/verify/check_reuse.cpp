@@ -1,5 +1,5 @@
-// Bulk stores from shared memory: what a warpgroup stages is fenced and met before the elected thread stores it, a box is
-// restaged only after its store has read it, groups are closed, and an agent ends with nothing in flight. Matrix
+// Bulk stores from shared memory: what a warpgroup stages is fenced and met before the elected thread stores it, a box
+// is restaged only after its store has read it, groups are closed, and an agent ends with nothing in flight. Matrix
 // operations begin with their fence.
 #include <fmt/format.h>
 
@@ -29,7 +29,9 @@ public:
     }
 
 private:
-    void report(std::string message, const Step& step, std::string hint) { findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)}); }
+    void report(std::string message, const Step& step, std::string hint) {
+        findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)});
+    }
 
     // Backwards: agent_sync, then bulk_wait_read, before anything else is stored.
     void before_stage(const Program& program, std::size_t at) {
@@ -43,8 +45,13 @@ private:
             }
             if (op == Op::StoreBox || op == Op::StageBox) break;
         }
-        if (!read) report("stage_box overwrites a box without waiting until its last store has read it", program[at], "bulk_wait_read, then agent_sync, before it");
-        else if (!synced) report("stage_box after bulk_wait_read without agent_sync: only the elected thread knows that the box is free", program[at], "agent_sync between them");
+        if (!read)
+            report("stage_box overwrites a box without waiting until its last store has read it", program[at],
+                   "bulk_wait_read, then agent_sync, before it");
+        else if (!synced)
+            report(
+                "stage_box after bulk_wait_read without agent_sync: only the elected thread knows that the box is free",
+                program[at], "agent_sync between them");
     }
 
     // Forwards: fence_async_shared, then agent_sync, before the box is stored.
@@ -56,8 +63,16 @@ private:
             if (s.op == Op::FenceAsyncShared) fenced = true;
             if (s.op == Op::AgentSync) synced = fenced;
             if (s.op != Op::StoreBox || s.expr("src").print() != slot) continue;
-            if (!fenced) report(fmt::format("store_box (statement {}) reads what stage_box wrote without fence_async_shared between", program[i].number), program[at], "ordinary stores enter the async proxy by the fence");
-            else if (!synced) report(fmt::format("store_box (statement {}) without agent_sync after fence_async_shared: other threads may still stage", program[i].number), program[at], "agent_sync between them");
+            if (!fenced)
+                report(fmt::format(
+                           "store_box (statement {}) reads what stage_box wrote without fence_async_shared between",
+                           program[i].number),
+                       program[at], "ordinary stores enter the async proxy by the fence");
+            else if (!synced)
+                report(fmt::format("store_box (statement {}) without agent_sync after fence_async_shared: other "
+                                   "threads may still stage",
+                                   program[i].number),
+                       program[at], "agent_sync between them");
             return;
         }
         report(fmt::format("box {} is staged and never stored", slot), program[at], "store it");
@@ -69,19 +84,37 @@ private:
             if (op == Op::BulkCommit) return;
             if (op == Op::BulkWait || op == Op::BulkWaitRead) break;
         }
-        report(fmt::format("{} is in no bulk group when groups are waited for", mnemonic(program[at])), program[at], "bulk_commit after it");
+        report(fmt::format("{} is in no bulk group when groups are waited for", mnemonic(program[at])), program[at],
+               "bulk_commit after it");
     }
 
     // wgmma.fence orders the accumulator's registers before the first wgmma, and again after anything else has touched
-    // them; consecutive wgmmas of one shape are ordered among themselves (PTX ISA, "wgmma.fence").
+    // them; consecutive wgmmas of one shape are ordered among themselves (PTX ISA, "wgmma.fence"). mma_wait touches
+    // them as far as ptxas can see.
     void begin(const Program& program, std::size_t at) {
         for (std::size_t i = at; i-- > 0;) {
             const Statement& s = *program[i].statement;
             if (s.op == Op::MmaBegin) return;
-            if (s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand || s.op == Op::MmaWait) continue;
+            if (s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand) continue;
             if (s.op == Op::AccDeclare || s.has("acc")) break;
+            const bool loop = s.op == Op::For || s.op == Op::Loop;
+            if (loop && program[i].depth < program[at].depth && touched_later(program, i, at)) break;
         }
-        report("mma_issue without mma_begin before it: registers of the accumulator are not ordered before it", program[at], "mma_begin before the first issue");
+        report("mma_issue without mma_begin before it: registers of the accumulator are not ordered before it",
+               program[at],
+               "mma_begin before the issue, in every round of a loop whose other statements name the accumulator");
+    }
+
+    // Whether a statement of the loop at `header`, after `at`, touches the accumulator of the next round's issue.
+    static bool touched_later(const Program& program, std::size_t header, std::size_t at) {
+        const std::string& acc = program[at].statement->word("acc");
+        for (std::size_t i = at + 1; i < program.size() && program[i].depth > program[header].depth; ++i) {
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::AccDeclare || s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand || !s.has("acc"))
+                continue;
+            if (s.word("acc") == acc) return true;
+        }
+        return false;
     }
 
     void end(const Program& program) {
@@ -89,7 +122,9 @@ private:
             const Statement& s = *program[i].statement;
             if (s.op == Op::BulkWait && constant_value(plan_, s.expr("pending")) == 0) return;
             if (s.op != Op::StoreBox && s.op != Op::PutBytes) continue;
-            report(fmt::format("program {} can end while {} is in flight", program[i].program->name, mnemonic(program[i])), program[i], "bulk_wait of 0 pending groups before the end");
+            report(
+                fmt::format("program {} can end while {} is in flight", program[i].program->name, mnemonic(program[i])),
+                program[i], "bulk_wait of 0 pending groups before the end");
             return;
         }
     }

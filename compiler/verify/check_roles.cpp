@@ -18,11 +18,14 @@ public:
 
     Diagnostics run() {
         if (r_.topology.gpus_per_node > int(kMaxNodeRanks)) {
-            report(fmt::format("topology {} has {} GPUs a node, a kernel addresses {}", r_.topology.label(), r_.topology.gpus_per_node, kMaxNodeRanks),
+            report(fmt::format("topology {} has {} GPUs a node, a kernel addresses {}", r_.topology.label(),
+                               r_.topology.gpus_per_node, kMaxNodeRanks),
                    "/topology/gpus_per_node", "split the node");
         }
-        role("intra_comm", gathers_ && r_.topology.gpus_per_node > 1, fmt::format("{} ranks of a node exchange shards", r_.topology.gpus_per_node));
-        role("inter_send", gathers_ && r_.topology.nodes > 1, fmt::format("shards cross between {} nodes", r_.topology.nodes));
+        role("intra_comm", gathers_ && r_.topology.gpus_per_node > 1,
+             fmt::format("{} ranks of a node exchange shards", r_.topology.gpus_per_node));
+        role("inter_send", gathers_ && r_.topology.nodes > 1,
+             fmt::format("shards cross between {} nodes", r_.topology.nodes));
         role("inter_reduce", false, "");
         sums();
         return std::move(findings_);
@@ -41,20 +44,27 @@ private:
             report(fmt::format("role {} has no placement, but {}", name, work), where, "place it: phase, sms or warp");
         }
         const bool counted = placement == "sms" || placement == "phase";
-        if (has_work && counted && sms == 0) report(fmt::format("role {} is placed as {} on 0 SMs", name, placement), where + "_sms", "give it at least one");
+        if (has_work && counted && sms == 0)
+            report(fmt::format("role {} is placed as {} on 0 SMs", name, placement), where + "_sms",
+                   "give it at least one");
         // A schedule that serves many topologies names roles that some of them leave idle; only wasted SMs are refused.
-        const bool wastes = name == "inter_reduce" ? placement != "none" : placement == "sms" && r_.schedule.is_set(name);
+        const bool wastes =
+            name == "inter_reduce" ? placement != "none" : placement == "sms" && r_.schedule.is_set(name);
         if (!has_work && known_ && wastes) {
             const std::string reason = name == "inter_reduce" ? "the graph reduces nothing between nodes"
-                                       : !gathers_ ? "no rows are gathered" : fmt::format("topology {} gives it none", r_.topology.label());
-            report(fmt::format("role {} is placed as {} but has no work: {}", name, placement, reason), where, "set it to none");
+                                       : !gathers_            ? "no rows are gathered"
+                                                   : fmt::format("topology {} gives it none", r_.topology.label());
+            report(fmt::format("role {} is placed as {} but has no work: {}", name, placement, reason), where,
+                   "set it to none");
         }
-        if (has_work && placement == "sms") taken_ += sms, list_ += fmt::format("{}{} {}", list_.empty() ? "" : " + ", name, sms);
+        if (has_work && placement == "sms")
+            taken_ += sms, list_ += fmt::format("{}{} {}", list_.empty() ? "" : " + ", name, sms);
     }
 
     void sums() {
         if (taken_ == 0 || taken_ < r_.target.sms) return;
-        report(fmt::format("roles take {} SMs ({}), {} has {} and compute needs one", taken_, list_, r_.target.arch, r_.target.sms),
+        report(fmt::format("roles take {} SMs ({}), {} has {} and compute needs one", taken_, list_, r_.target.arch,
+                           r_.target.sms),
                "/schedule", "give the roles fewer SMs, or place them as phase or warp");
     }
 

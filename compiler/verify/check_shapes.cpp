@@ -6,8 +6,8 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kGranule = 8;                          // 16-bit elements in 16 bytes
-constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;        // coordinates are 32-bit, cuTensorMapEncodeTiled
+constexpr std::int64_t kGranule = 8;                    // 16-bit elements in 16 bytes
+constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates are 32-bit, cuTensorMapEncodeTiled
 
 }  // namespace
 
@@ -19,15 +19,20 @@ Diagnostics check_shapes(const Request& request) {
     const Problem& p = request.problem;
     for (const auto& [name, value] : {std::pair{"n", p.n}, std::pair{"k", p.k}}) {
         const std::string where = fmt::format("/problem/{}", name);
-        if (value <= 0) report(fmt::format("{} is {}", name, value), where, "it must be a positive multiple of 8");
+        if (value <= 0)
+            report(fmt::format("{} is {}", name, value), where, "it must be a positive multiple of 8");
         else if (value % kGranule != 0) {
-            report(fmt::format("{} = {} is not a multiple of {}: rows of 16-bit elements must be multiples of 16 bytes", name, value, kGranule),
+            report(fmt::format("{} = {} is not a multiple of {}: rows of 16-bit elements must be multiples of 16 bytes",
+                               name, value, kGranule),
                    where, fmt::format("pad to {}", (value + kGranule - 1) / kGranule * kGranule));
         }
-        if (value > kMaxTmaCoordinate) report(fmt::format("{} = {} exceeds 2^31 - 1", name, value), where, "TMA coordinates are 32-bit");
+        if (value > kMaxTmaCoordinate)
+            report(fmt::format("{} = {} exceeds 2^31 - 1", name, value), where, "TMA coordinates are 32-bit");
     }
-    if (p.m_max <= 0) report(fmt::format("m_max is {}", p.m_max), "/problem/m", "give the largest number of rows of any launch");
-    if (p.m_max > kMaxTmaCoordinate) report(fmt::format("m_max = {} exceeds 2^31 - 1", p.m_max), "/problem/m", "TMA coordinates are 32-bit");
+    if (p.m_max <= 0)
+        report(fmt::format("m_max is {}", p.m_max), "/problem/m", "give the largest number of rows of any launch");
+    if (p.m_max > kMaxTmaCoordinate)
+        report(fmt::format("m_max = {} exceeds 2^31 - 1", p.m_max), "/problem/m", "TMA coordinates are 32-bit");
     return findings;
 }
 

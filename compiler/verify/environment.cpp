@@ -7,8 +7,15 @@
 namespace plait {
 
 Environment::Environment(const Plan& plan, std::int64_t m, std::int64_t rank, std::int64_t cta, std::int64_t ctas) {
-    values_ = {{"M", m}, {"rank", rank}, {"world", plan.world}, {"node", rank / plan.locals}, {"nodes", plan.nodes}, {"local", rank % plan.locals},
-               {"locals", plan.locals}, {"cta", cta}, {"ctas", ctas}};
+    values_ = {{"M", m},
+               {"rank", rank},
+               {"world", plan.world},
+               {"node", rank / plan.locals},
+               {"nodes", plan.nodes},
+               {"local", rank % plan.locals},
+               {"locals", plan.locals},
+               {"cta", cta},
+               {"ctas", ctas}};
     for (const Constant& c : plan.consts) values_.insert({c.name, c.value});
     for (const LetDef& let : plan.lets) values_[let.name] = value(let.value);
 }

@@ -9,11 +9,11 @@ namespace plait {
 
 struct Step {
     const ProgramDef* program = nullptr;
-    const AgentDef* agent = nullptr;      // nullptr where no agent runs the program
+    const AgentDef* agent = nullptr;  // nullptr where no agent runs the program
     const Statement* statement = nullptr;
-    int number = 0;                       // in the program, from 1, in print order
+    int number = 0;  // in the program, from 1, in print order
     int depth = 0;
-    std::string where() const;            // program compute_loader, statement 12
+    std::string where() const;  // program compute_loader, statement 12
 };
 
 // One list per program, headers of loops before their bodies.
@@ -27,7 +27,7 @@ const BufferDef* find_buffer(const Plan& plan, const std::string& name);
 const TensorDef* find_tensor(const Plan& plan, const std::string& name);
 const FlagDef* find_flag(const Plan& plan, const std::string& name);
 const EdgeDef* find_edge(const Plan& plan, const std::string& name);
-const MapDef* find_map(const Plan& plan, const std::string& name);    // the first entry
+const MapDef* find_map(const Plan& plan, const std::string& name);  // the first entry
 // Name in a reference `name[index]` or `name`; index where it is given.
 const std::string& ref_name(const Expr& ref);
 Expr ref_index(const Expr& ref);

@@ -18,11 +18,15 @@ class JsonWriter {
 public:
     explicit JsonWriter(ordered_json& json) : json_(json) {}
     template <class T>
-    void operator()(const char* key, const T& value) { json_[key] = to_json(value); }
+    void operator()(const char* key, const T& value) {
+        json_[key] = to_json(value);
+    }
 
 private:
     template <class T>
-    static ordered_json to_json(const T& value) { return value; }
+    static ordered_json to_json(const T& value) {
+        return value;
+    }
     static ordered_json to_json(const Expr& value) {
         if (value.kind() == ExprKind::Integer) return value.integer();
         return value.print();
@@ -52,7 +56,9 @@ class FieldReader {
 public:
     explicit FieldReader(JsonObject& object) : object_(object) {}
     template <class T>
-    void operator()(const char* key, T& value) { object_.read(key, value); }
+    void operator()(const char* key, T& value) {
+        object_.read(key, value);
+    }
     void operator()(const char* key, std::vector<ManifestTensor>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestMap>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestLet>& values) { read_objects(key, values); }
@@ -76,13 +82,21 @@ public:
     ManifestChecker(const Manifest& manifest, JsonFindings& findings) : m_(manifest), findings_(findings) {}
 
     void check() {
-        if (m_.arch != "host" && m_.arch != "sm_90a") findings_.add("/arch", fmt::format("arch `{}` is neither sm_90a nor host", m_.arch));
+        if (m_.arch != "host" && m_.arch != "sm_90a")
+            findings_.add("/arch", fmt::format("arch `{}` is neither sm_90a nor host", m_.arch));
         if (m_.world != m_.nodes * m_.locals) {
-            findings_.add("/world", fmt::format("world is {}, but {} nodes of {} ranks are {}", m_.world, m_.nodes, m_.locals, m_.nodes * m_.locals));
+            findings_.add("/world", fmt::format("world is {}, but {} nodes of {} ranks are {}", m_.world, m_.nodes,
+                                                m_.locals, m_.nodes * m_.locals));
         }
-        for (const auto& [key, value] : {std::pair{"world", m_.world}, {"nodes", m_.nodes}, {"locals", m_.locals}, {"m_max", m_.m_max},
-                                         {"threads", m_.threads}, {"min_ctas", m_.min_ctas}, {"args_bytes", m_.args_bytes}}) {
-            if (value < 1) findings_.add(fmt::format("/{}", key), fmt::format("{} is {}, at least 1 is needed", key, value));
+        for (const auto& [key, value] : {std::pair{"world", m_.world},
+                                         {"nodes", m_.nodes},
+                                         {"locals", m_.locals},
+                                         {"m_max", m_.m_max},
+                                         {"threads", m_.threads},
+                                         {"min_ctas", m_.min_ctas},
+                                         {"args_bytes", m_.args_bytes}}) {
+            if (value < 1)
+                findings_.add(fmt::format("/{}", key), fmt::format("{} is {}, at least 1 is needed", key, value));
         }
         if (m_.shared_bytes < 0) findings_.add("/shared_bytes", fmt::format("shared_bytes is {}", m_.shared_bytes));
         check_lets();
@@ -94,7 +108,10 @@ public:
 private:
     void check_names(const std::string& pointer, const Expr& expr) {
         for (const std::string& name : expr.names()) {
-            if (known_.count(name) == 0) findings_.add(pointer, fmt::format("`{}` uses the name {}, which is neither a launch value nor an earlier let", expr.print(), name));
+            if (known_.count(name) == 0)
+                findings_.add(pointer,
+                              fmt::format("`{}` uses the name {}, which is neither a launch value nor an earlier let",
+                                          expr.print(), name));
         }
     }
     void check_names(const std::string& pointer, const std::vector<Expr>& exprs) {
@@ -119,8 +136,10 @@ private:
             const ManifestTensor& tensor = m_.tensors[i];
             check_dtype(pointer, tensor.dtype);
             check_names(pointer + "/shape", tensor.shape);
-            check_offset(pointer + "/args_offset", tensor.args_offset, sizeof(void*), "pointer of tensor " + tensor.name);
-            if (!tensors_.insert(tensor.name).second) findings_.add(pointer + "/name", fmt::format("tensor {} stands twice", tensor.name));
+            check_offset(pointer + "/args_offset", tensor.args_offset, sizeof(void*),
+                         "pointer of tensor " + tensor.name);
+            if (!tensors_.insert(tensor.name).second)
+                findings_.add(pointer + "/name", fmt::format("tensor {} stands twice", tensor.name));
         }
     }
     void check_maps() {
@@ -129,7 +148,9 @@ private:
             const ManifestMap& map = m_.maps[i];
             check_dtype(pointer, map.dtype);
             if (map.memory != "workspace" && tensors_.count(map.memory) == 0) {
-                findings_.add(pointer + "/memory", fmt::format("map {}[{}] lies in `{}`, which is neither a tensor nor workspace", map.name, map.index, map.memory));
+                findings_.add(pointer + "/memory",
+                              fmt::format("map {}[{}] lies in `{}`, which is neither a tensor nor workspace", map.name,
+                                          map.index, map.memory));
             }
             check_count(pointer + "/extent", map.extent.size(), 3);
             check_count(pointer + "/stride_bytes", map.stride_bytes.size(), 2);
@@ -137,20 +158,24 @@ private:
             check_names(pointer + "/base_bytes", map.base_bytes);
             check_names(pointer + "/extent", map.extent);
             check_names(pointer + "/stride_bytes", map.stride_bytes);
-            check_offset(pointer + "/args_offset", map.args_offset, sizeof(TensorMap), fmt::format("map {}[{}]", map.name, map.index));
+            check_offset(pointer + "/args_offset", map.args_offset, sizeof(TensorMap),
+                         fmt::format("map {}[{}]", map.name, map.index));
         }
     }
     void check_wait_sites() {
         std::set<std::int64_t> ids;
         for (std::size_t i = 0; i < m_.wait_sites.size(); ++i) {
-            if (!ids.insert(m_.wait_sites[i].id).second) findings_.add(fmt::format("/wait_sites/{}/id", i), fmt::format("wait site {} stands twice", m_.wait_sites[i].id));
+            if (!ids.insert(m_.wait_sites[i].id).second)
+                findings_.add(fmt::format("/wait_sites/{}/id", i),
+                              fmt::format("wait site {} stands twice", m_.wait_sites[i].id));
         }
     }
     void check_count(const std::string& pointer, std::size_t count, std::size_t wanted) {
         if (count != wanted) findings_.add(pointer, fmt::format("{} numbers, {} are needed", count, wanted));
     }
     void check_dtype(const std::string& pointer, const std::string& dtype) {
-        if (dtype != "bf16" && dtype != "f16" && dtype != "f32") findings_.add(pointer + "/dtype", fmt::format("dtype `{}` is none of bf16, f16, f32", dtype));
+        if (dtype != "bf16" && dtype != "f16" && dtype != "f32")
+            findings_.add(pointer + "/dtype", fmt::format("dtype `{}` is none of bf16, f16, f32", dtype));
     }
 
     const Manifest& m_;
@@ -163,7 +188,8 @@ constexpr const char* kCodeFiles[] = {"kernel.cubin", "kernel.o", "kernel.so"};
 void check_code_kind(const Manifest& manifest, const std::string& directory, const std::string& file) {
     const bool cubin = file == "kernel.cubin";
     if (cubin == (manifest.arch == "sm_90a")) return;
-    throw ArgumentError(fmt::format("artifact {} is for {}, but its code is {}", directory, manifest.arch, file), "write it again with plaitc");
+    throw ArgumentError(fmt::format("artifact {} is for {}, but its code is {}", directory, manifest.arch, file),
+                        "write it again with plaitc");
 }
 
 }  // namespace
@@ -184,7 +210,8 @@ Manifest Manifest::from_json_text(const std::string& text, const std::string& or
     // The version first: another version's fields mean nothing here.
     object.read("abi_version", manifest.abi_version);
     if (findings.empty() && manifest.abi_version != static_cast<std::int64_t>(kAbiVersion)) {
-        findings.add("/abi_version", fmt::format("abi version is {}, this runtime has {}", manifest.abi_version, kAbiVersion),
+        findings.add("/abi_version",
+                     fmt::format("abi version is {}, this runtime has {}", manifest.abi_version, kAbiVersion),
                      "compile the artifact again with this version of plait");
     }
     findings.throw_if_any<ArgumentError>(origin);
@@ -203,14 +230,20 @@ Artifact load_artifact(const std::string& directory) {
     std::string found;
     for (const char* file : kCodeFiles) {
         if (!file_exists(directory + "/" + file)) continue;
-        if (!found.empty()) throw ArgumentError(fmt::format("artifact {} has both {} and {}", directory, found, file), "remove one of them");
+        if (!found.empty())
+            throw ArgumentError(fmt::format("artifact {} has both {} and {}", directory, found, file),
+                                "remove one of them");
         found = file;
     }
-    if (found.empty()) throw ArgumentError(fmt::format("artifact {} has no code: neither kernel.cubin, kernel.o nor kernel.so", directory), "write it again with plaitc");
+    if (found.empty())
+        throw ArgumentError(
+            fmt::format("artifact {} has no code: neither kernel.cubin, kernel.o nor kernel.so", directory),
+            "write it again with plaitc");
     check_code_kind(artifact.manifest, directory, found);
     artifact.code_file = directory + "/" + found;
     artifact.code = read_file(artifact.code_file);
-    if (artifact.code.empty()) throw ArgumentError(fmt::format("{} is empty", artifact.code_file), "write it again with plaitc");
+    if (artifact.code.empty())
+        throw ArgumentError(fmt::format("{} is empty", artifact.code_file), "write it again with plaitc");
     return artifact;
 }
 

@@ -5,7 +5,7 @@
 namespace plait {
 
 template <class Visitor, class Any>
-    requires std::is_same_v<std::remove_const_t<Any>, ManifestTensor>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestTensor>
 void visit_fields(Visitor& visit, Any& tensor) {
     visit("name", tensor.name);
     visit("dtype", tensor.dtype);
@@ -14,7 +14,7 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("args_offset", tensor.args_offset);
 }
 template <class Visitor, class Any>
-    requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>
 void visit_fields(Visitor& visit, Any& map) {
     visit("name", map.name);
     visit("index", map.index);
@@ -27,13 +27,13 @@ void visit_fields(Visitor& visit, Any& map) {
     visit("args_offset", map.args_offset);
 }
 template <class Visitor, class Any>
-    requires std::is_same_v<std::remove_const_t<Any>, ManifestLet>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestLet>
 void visit_fields(Visitor& visit, Any& let) {
     visit("name", let.name);
     visit("value", let.value);
 }
 template <class Visitor, class Any>
-    requires std::is_same_v<std::remove_const_t<Any>, WaitSite>
+requires std::is_same_v<std::remove_const_t<Any>, WaitSite>
 void visit_fields(Visitor& visit, Any& site) {
     visit("id", site.id);
     visit("role", site.role);
@@ -41,7 +41,7 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("flag", site.flag);
 }
 template <class Visitor, class Any>
-    requires std::is_same_v<std::remove_const_t<Any>, Manifest>
+requires std::is_same_v<std::remove_const_t<Any>, Manifest>
 void visit_fields(Visitor& visit, Any& manifest) {
     visit("abi_version", manifest.abi_version);
     visit("name", manifest.name);

@@ -10,7 +10,8 @@
 
 namespace plait {
 
-Library Library::open(const std::string& purpose, std::vector<std::string> candidates, const std::string& chosen, const std::string& hint) {
+Library Library::open(const std::string& purpose, std::vector<std::string> candidates, const std::string& chosen,
+                      const std::string& hint) {
     if (!chosen.empty()) candidates = {chosen};
     if (candidates.empty()) throw InternalError(fmt::format("no library named for {}", purpose));
     std::vector<std::string> reasons;
@@ -20,7 +21,9 @@ Library Library::open(const std::string& purpose, std::vector<std::string> candi
         const char* reason = ::dlerror();
         reasons.emplace_back(reason == nullptr ? candidate + ": no reason given" : reason);
     }
-    throw DeviceError(fmt::format("{} is needed for {} and does not open: {}", candidates[0], purpose, fmt::join(reasons, "; ")), hint);
+    throw DeviceError(
+        fmt::format("{} is needed for {} and does not open: {}", candidates[0], purpose, fmt::join(reasons, "; ")),
+        hint);
 }
 
 Library::~Library() {
@@ -41,7 +44,8 @@ void* Library::find(const std::string& symbol) const { return ::dlsym(handle_, s
 
 void* Library::require(const std::string& symbol) const {
     void* address = find(symbol);
-    if (address == nullptr) throw DeviceError(fmt::format("library {} has no symbol {}", path_, symbol), "a newer version is needed");
+    if (address == nullptr)
+        throw DeviceError(fmt::format("library {} has no symbol {}", path_, symbol), "a newer version is needed");
     return address;
 }
 

@@ -18,9 +18,9 @@ public:
     Library& operator=(const Library&) = delete;
 
     const std::string& path() const { return path_; }
-    void* find(const std::string& symbol) const;       // nullptr where there is none
+    void* find(const std::string& symbol) const;  // nullptr where there is none
     template <class Function>
-    Function* function(const std::string& symbol) const {   // DeviceError where there is none
+    Function* function(const std::string& symbol) const {  // DeviceError where there is none
         return reinterpret_cast<Function*>(require(symbol));
     }
     // Keeps the library loaded after destruction: drivers leave threads behind that run its code.

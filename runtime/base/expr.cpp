@@ -17,20 +17,26 @@ constexpr int kPrimaryLevel = 10;
 // Binding strength: what prints without parentheses inside an operand of level l has a level of at least l.
 int level_of(const Expr& expr) {
     switch (expr.kind()) {
-        case ExprKind::Integer: return expr.integer() < 0 ? kUnaryLevel : kPrimaryLevel;
-        case ExprKind::Unary: return kUnaryLevel;
-        case ExprKind::Binary: return binary_level(expr.text());
-        case ExprKind::Conditional: return kConditionalLevel;
+        case ExprKind::Integer:
+            return expr.integer() < 0 ? kUnaryLevel : kPrimaryLevel;
+        case ExprKind::Unary:
+            return kUnaryLevel;
+        case ExprKind::Binary:
+            return binary_level(expr.text());
+        case ExprKind::Conditional:
+            return kConditionalLevel;
         case ExprKind::Name:
         case ExprKind::Index:
         case ExprKind::Field:
-        case ExprKind::Call: return kPrimaryLevel;
+        case ExprKind::Call:
+            return kPrimaryLevel;
     }
     return kPrimaryLevel;
 }
 
 bool starts_with_minus(const Expr& unary) {
-    return unary.kind() == ExprKind::Integer ? unary.integer() < 0 : unary.kind() == ExprKind::Unary && unary.text() == "-";
+    return unary.kind() == ExprKind::Integer ? unary.integer() < 0
+                                             : unary.kind() == ExprKind::Unary && unary.text() == "-";
 }
 
 void print_to(std::string& out, const Expr& expr, int least_level);
@@ -45,8 +51,12 @@ void print_arguments(std::string& out, const std::vector<Expr>& arguments) {
 void print_bare(std::string& out, const Expr& expr) {
     const auto& operands = expr.operands();
     switch (expr.kind()) {
-        case ExprKind::Integer: out += std::to_string(expr.integer()); return;
-        case ExprKind::Name: out += expr.text(); return;
+        case ExprKind::Integer:
+            out += std::to_string(expr.integer());
+            return;
+        case ExprKind::Name:
+            out += expr.text();
+            return;
         case ExprKind::Index:
         case ExprKind::Call:
             out += expr.text();
@@ -61,7 +71,8 @@ void print_bare(std::string& out, const Expr& expr) {
         case ExprKind::Unary:
             out += expr.text();
             // `--x` would be C's decrement
-            print_to(out, operands[0], expr.text() == "-" && starts_with_minus(operands[0]) ? kPrimaryLevel : kUnaryLevel);
+            print_to(out, operands[0],
+                     expr.text() == "-" && starts_with_minus(operands[0]) ? kPrimaryLevel : kUnaryLevel);
             return;
         case ExprKind::Binary: {
             const int level = binary_level(expr.text());
@@ -102,9 +113,21 @@ i64 checked(bool overflow, i64 value, const char* operation, i64 a, i64 b) {
     if (overflow) throw ScheduleError(fmt::format("{} {} {} overflows 64 bits", a, operation, b), "use smaller sizes");
     return value;
 }
-i64 add(i64 a, i64 b) { i64 r; const bool o = __builtin_add_overflow(a, b, &r); return checked(o, r, "+", a, b); }
-i64 subtract(i64 a, i64 b) { i64 r; const bool o = __builtin_sub_overflow(a, b, &r); return checked(o, r, "-", a, b); }
-i64 multiply(i64 a, i64 b) { i64 r; const bool o = __builtin_mul_overflow(a, b, &r); return checked(o, r, "*", a, b); }
+i64 add(i64 a, i64 b) {
+    i64 r;
+    const bool o = __builtin_add_overflow(a, b, &r);
+    return checked(o, r, "+", a, b);
+}
+i64 subtract(i64 a, i64 b) {
+    i64 r;
+    const bool o = __builtin_sub_overflow(a, b, &r);
+    return checked(o, r, "-", a, b);
+}
+i64 multiply(i64 a, i64 b) {
+    i64 r;
+    const bool o = __builtin_mul_overflow(a, b, &r);
+    return checked(o, r, "*", a, b);
+}
 
 i64 divide(i64 a, i64 b, bool remainder, const char* operation) {
     if (b == 0) throw ScheduleError(fmt::format("{} {} 0: division by zero", a, operation));
@@ -197,15 +220,20 @@ std::set<std::string> Expr::names() const {
 std::int64_t Expr::evaluate(const Lookup& lookup) const {
     const auto& args = operands();
     switch (kind()) {
-        case ExprKind::Integer: return integer();
-        case ExprKind::Name: return look_up(lookup, text(), false, 0);
-        case ExprKind::Index: return look_up(lookup, text(), true, args[0].evaluate(lookup));
-        case ExprKind::Field: return look_up(lookup, args[0].text() + "." + text(), false, 0);
+        case ExprKind::Integer:
+            return integer();
+        case ExprKind::Name:
+            return look_up(lookup, text(), false, 0);
+        case ExprKind::Index:
+            return look_up(lookup, text(), true, args[0].evaluate(lookup));
+        case ExprKind::Field:
+            return look_up(lookup, args[0].text() + "." + text(), false, 0);
         case ExprKind::Unary: {
             const i64 value = args[0].evaluate(lookup);
             return text() == "!" ? i64{value == 0} : subtract(0, value);
         }
-        case ExprKind::Conditional: return args[args[0].evaluate(lookup) != 0 ? 1 : 2].evaluate(lookup);
+        case ExprKind::Conditional:
+            return args[args[0].evaluate(lookup) != 0 ? 1 : 2].evaluate(lookup);
         case ExprKind::Binary: {
             const i64 left = args[0].evaluate(lookup);
             if (text() == "&&") return left != 0 && args[1].evaluate(lookup) != 0;

@@ -3,28 +3,35 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 
 namespace plait {
 namespace {
 
-constexpr int kDepthLimit = 200;   // nesting; keeps hostile text from exhausting the stack
+constexpr int kDepthLimit = 200;  // nesting; keeps hostile text from exhausting the stack
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-struct Operator { std::string_view text; int level; };
+struct Operator {
+    std::string_view text;
+    int level;
+};
 constexpr std::array kOperators = {
     Operator{"||", 2}, Operator{"&&", 3}, Operator{"==", 5}, Operator{"!=", 5}, Operator{"<=", 6},
     Operator{">=", 6}, Operator{"<", 6},  Operator{">", 6},  Operator{"^", 4},  Operator{"+", 7},
     Operator{"-", 7},  Operator{"*", 8},  Operator{"/", 8},  Operator{"%", 8},
 };
 
-struct Function { std::string_view name; std::size_t arity; };
+struct Function {
+    std::string_view name;
+    std::size_t arity;
+};
 constexpr std::array kFunctions = {
-    Function{"min", 2}, Function{"max", 2}, Function{"ceil_div", 2}, Function{"raster_row", 4}, Function{"raster_col", 4},
+    Function{"min", 2},        Function{"max", 2},        Function{"ceil_div", 2},
+    Function{"raster_row", 4}, Function{"raster_col", 4},
 };
 
 }  // namespace
@@ -107,7 +114,8 @@ struct ExprParser {
         if (++depth > kDepthLimit) fail(fmt::format("nested more than {} deep", kDepthLimit));
         Expr operand = unary();
         --depth;
-        if (op == '-' && operand.kind() == ExprKind::Integer && operand.integer() != INT64_MIN) return Expr(-operand.integer());
+        if (op == '-' && operand.kind() == ExprKind::Integer && operand.integer() != INT64_MIN)
+            return Expr(-operand.integer());
         return Expr::make(ExprKind::Unary, std::string(1, op), {operand});
     }
 
@@ -115,10 +123,12 @@ struct ExprParser {
         std::size_t end = at;
         while (end < text.size() && is_digit(text[end])) ++end;
         const std::string digits = (negative ? "-" : "") + std::string(text.substr(at, end - at));
-        if (end < text.size() && starts_name(text[end])) fail(fmt::format("`{}{}` is neither a number nor a name", digits, text[end]));
+        if (end < text.size() && starts_name(text[end]))
+            fail(fmt::format("`{}{}` is neither a number nor a name", digits, text[end]));
         std::int64_t value = 0;
         const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        if (error != std::errc() || last != digits.data() + digits.size()) fail(fmt::format("{} does not fit in 64 bits", digits));
+        if (error != std::errc() || last != digits.data() + digits.size())
+            fail(fmt::format("{} does not fit in 64 bits", digits));
         at = end;
         return Expr(value);
     }

@@ -61,7 +61,8 @@ void write_all(int fd, const std::string& path, std::string_view content) {
 std::string holder_of(int descriptor) {
     char text[32] = {};
     const ssize_t size = ::pread(descriptor, text, sizeof(text) - 1, 0);
-    return size > 0 ? fmt::format("process {}", std::string(text, static_cast<std::size_t>(size))) : std::string("another process");
+    return size > 0 ? fmt::format("process {}", std::string(text, static_cast<std::size_t>(size)))
+                    : std::string("another process");
 }
 
 }  // namespace

@@ -6,11 +6,12 @@
 
 namespace plait {
 
-std::string read_file(const std::string& path);      // ArgumentError: path and reason
+std::string read_file(const std::string& path);  // ArgumentError: path and reason
 bool file_exists(const std::string& path);
 void make_directories(const std::string& path);
 
-// Readers see the old content or the new one, never a part: temporary file beside it, fsync, rename, fsync of the folder.
+// Readers see the old content or the new one, never a part: temporary file beside it, fsync, rename, fsync of the
+// folder.
 void write_file_atomically(const std::string& path, std::string_view content);
 
 // A fresh folder in `parent` (made where missing), on the same file system as what is published there.

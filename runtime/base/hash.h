@@ -8,6 +8,6 @@
 namespace plait {
 
 std::array<std::uint8_t, 32> sha256(std::string_view data);
-std::string sha256_hex(std::string_view data);   // 64 lower-case digits
+std::string sha256_hex(std::string_view data);  // 64 lower-case digits
 
 }  // namespace plait

@@ -17,7 +17,8 @@ std::string JsonFindings::print(const std::string& origin) const {
     if (findings_.size() > 1) text = fmt::format("{} findings in {}", findings_.size(), origin);
     for (const Finding& finding : findings_) {
         if (!text.empty()) text += '\n';
-        text += fmt::format("{}, {}: {}", origin, finding.pointer.empty() ? "top level" : finding.pointer, finding.message);
+        text +=
+            fmt::format("{}, {}: {}", origin, finding.pointer.empty() ? "top level" : finding.pointer, finding.message);
         if (!finding.hint.empty()) text += "\n  | " + finding.hint;
     }
     return text;
@@ -30,7 +31,7 @@ std::string escape_pointer(const std::string& key) {
 }
 
 std::optional<json> parse_json(const std::string& text, JsonFindings& findings) {
-    std::vector<std::set<std::string>> keys;   // of the objects that are open
+    std::vector<std::set<std::string>> keys;  // of the objects that are open
     const auto watch = [&](int, json::parse_event_t event, json& parsed) {
         if (event == json::parse_event_t::object_start) keys.emplace_back();
         if (event == json::parse_event_t::object_end) keys.pop_back();
@@ -64,7 +65,8 @@ bool read_integer(const json& value, Integer* out) {
     }
     const auto wide = value.get<std::int64_t>();
     *out = static_cast<Integer>(wide);
-    if (std::numeric_limits<Integer>::is_signed) return wide >= static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
+    if (std::numeric_limits<Integer>::is_signed)
+        return wide >= static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
     return wide >= 0;
 }
 
@@ -94,7 +96,9 @@ void JsonValue::read(double& value) const {
 }
 
 void JsonValue::read(std::int64_t& value) const { read_integer_or_reject(*this, &value, "a 64-bit integer"); }
-void JsonValue::read(std::uint64_t& value) const { read_integer_or_reject(*this, &value, "an unsigned 64-bit integer"); }
+void JsonValue::read(std::uint64_t& value) const {
+    read_integer_or_reject(*this, &value, "an unsigned 64-bit integer");
+}
 void JsonValue::read(int& value) const { read_integer_or_reject(*this, &value, "a 32-bit integer"); }
 
 void JsonValue::read(Expr& value) const {
@@ -104,7 +108,8 @@ void JsonValue::read(Expr& value) const {
         value = Expr(number);
         return;
     }
-    if (!json_->is_string()) return reject(fmt::format("expected an integer or an expression, found {}", describe(*json_)));
+    if (!json_->is_string())
+        return reject(fmt::format("expected an integer or an expression, found {}", describe(*json_)));
     try {
         value = Expr::parse(json_->get<std::string>());
     } catch (const ExprSyntaxError& error) {
@@ -118,7 +123,8 @@ std::vector<JsonValue> JsonValue::elements() const {
         reject(fmt::format("expected an array, found {}", describe(*json_)));
         return values;
     }
-    for (std::size_t i = 0; i < json_->size(); ++i) values.emplace_back((*json_)[i], fmt::format("{}/{}", pointer_, i), *findings_);
+    for (std::size_t i = 0; i < json_->size(); ++i)
+        values.emplace_back((*json_)[i], fmt::format("{}/{}", pointer_, i), *findings_);
     return values;
 }
 
@@ -148,7 +154,9 @@ void JsonObject::finish() {
     if (!is_object_) return;
     const std::vector<std::string> names(known_.begin(), known_.end());
     for (const auto& [key, value] : value_.json().items()) {
-        if (known_.count(key) == 0) reject(key, fmt::format("no field `{}` here", key), fmt::format("the nearest is `{}`", nearest(key, names)));
+        if (known_.count(key) == 0)
+            reject(key, fmt::format("no field `{}` here", key),
+                   fmt::format("the nearest is `{}`", nearest(key, names)));
     }
 }
 

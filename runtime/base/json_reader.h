@@ -1,4 +1,5 @@
-// Strict reading of JSON files: every finding at once, each with a JSON pointer; unknown and repeated keys are findings.
+// Strict reading of JSON files: every finding at once, each with a JSON pointer; unknown and repeated keys are
+// findings.
 #pragma once
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,9 @@ public:
     }
 
 private:
-    struct Finding { std::string pointer, message, hint; };
+    struct Finding {
+        std::string pointer, message, hint;
+    };
     std::vector<Finding> findings_;
 };
 
@@ -41,7 +44,9 @@ public:
     const std::string& pointer() const { return pointer_; }
     const nlohmann::json& json() const { return *json_; }
     JsonFindings& findings() const { return *findings_; }
-    void reject(const std::string& message, const std::string& hint = "") const { findings_->add(pointer_, message, hint); }
+    void reject(const std::string& message, const std::string& hint = "") const {
+        findings_->add(pointer_, message, hint);
+    }
 
     void read(std::string& value) const;
     void read(bool& value) const;
@@ -49,7 +54,7 @@ public:
     void read(std::int64_t& value) const;
     void read(std::uint64_t& value) const;
     void read(int& value) const;
-    void read(Expr& value) const;            // an integer or text
+    void read(Expr& value) const;  // an integer or text
     template <class T>
     void read(std::vector<T>& values) const {
         for (const JsonValue& element : elements()) {
@@ -57,7 +62,7 @@ public:
             element.read(values.back());
         }
     }
-    std::vector<JsonValue> elements() const;    // of an array; a finding and none where it is not one
+    std::vector<JsonValue> elements() const;  // of an array; a finding and none where it is not one
 
 private:
     const nlohmann::json* json_;
@@ -71,7 +76,7 @@ public:
     explicit JsonObject(const JsonValue& value);
 
     std::optional<JsonValue> find(const std::string& key);
-    std::optional<JsonValue> require(const std::string& key);   // a finding where it is missing
+    std::optional<JsonValue> require(const std::string& key);  // a finding where it is missing
     template <class T>
     void read(const std::string& key, T& value) {
         if (const auto found = require(key)) found->read(value);
@@ -81,7 +86,7 @@ public:
         if (const auto found = find(key)) found->read(value);
     }
     template <class Visit>
-    void each(const std::string& key, Visit visit) {             // elements of an optional array of objects
+    void each(const std::string& key, Visit visit) {  // elements of an optional array of objects
         const auto found = find(key);
         if (!found) return;
         for (const JsonValue& element : found->elements()) {
@@ -99,6 +104,6 @@ private:
     std::set<std::string> known_;
 };
 
-std::string escape_pointer(const std::string& key);   // RFC 6901: ~ and /
+std::string escape_pointer(const std::string& key);  // RFC 6901: ~ and /
 
 }  // namespace plait

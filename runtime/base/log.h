@@ -15,7 +15,7 @@ class Log {
 public:
     using Sink = std::function<void(LogLevel level, std::string_view line)>;
     Log(LogLevel least, Sink sink);
-    static Log to_standard_error(const std::string& least_level);   // word of the setting PLAIT_LOG
+    static Log to_standard_error(const std::string& least_level);  // word of the setting PLAIT_LOG
 
     bool wants(LogLevel level) const { return level <= least_; }
     void write(LogLevel level, std::string_view message) const;
@@ -27,10 +27,10 @@ public:
 private:
     LogLevel least_;
     Sink sink_;
-    std::shared_ptr<std::mutex> mutex_;   // copies of a Log share the sink
+    std::shared_ptr<std::mutex> mutex_;  // copies of a Log share the sink
 };
 
-LogLevel log_level(const std::string& word);    // ArgumentError
+LogLevel log_level(const std::string& word);  // ArgumentError
 std::string_view word_of(LogLevel level);
 
 }  // namespace plait

@@ -7,6 +7,6 @@
 namespace plait {
 
 std::size_t edit_distance(std::string_view a, std::string_view b);
-std::string nearest(std::string_view name, const std::vector<std::string>& names);   // "" where there are none
+std::string nearest(std::string_view name, const std::vector<std::string>& names);  // "" where there are none
 
 }  // namespace plait

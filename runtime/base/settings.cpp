@@ -31,7 +31,8 @@ std::string read(const std::string& name, const std::string& values, const std::
     const bool is_path = values == "folder" || values == "file";
     if (is_path) return value.starts_with("~/") ? variable("HOME") + value.substr(1) : value;
     if (!is_word_of(values, value)) {
-        throw ArgumentError(fmt::format("setting {} is `{}`, legal are {}", name, value, values), fmt::format("unset {} for the default", name));
+        throw ArgumentError(fmt::format("setting {} is `{}`, legal are {}", name, value, values),
+                            fmt::format("unset {} for the default", name));
     }
     return value;
 }
@@ -47,11 +48,18 @@ int read_number(const std::string& name) {
     return number;
 }
 
-struct LauncherNames { const char* launcher; const char* rank; const char* world; const char* local_rank; const char* local_world; };
+struct LauncherNames {
+    const char* launcher;
+    const char* rank;
+    const char* world;
+    const char* local_rank;
+    const char* local_world;
+};
 // Most specific first: mpirun inside a Slurm job sets both.
 constexpr LauncherNames kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
 };
 
@@ -74,9 +82,10 @@ Settings Settings::from_environment() {
 
 std::string Settings::print() const {
     std::string text;
-    const auto row = [&](const char* name, const std::string& value, const char* values, const std::string& default_value, const char* doc) {
-        text += fmt::format("{:<24}{}\n    {} (values: {}; default: {})\n", name, value.empty() ? "-" : value, doc, values,
-                            default_value.empty() ? "none" : default_value);
+    const auto row = [&](const char* name, const std::string& value, const char* values,
+                         const std::string& default_value, const char* doc) {
+        text += fmt::format("{:<24}{}\n    {} (values: {}; default: {})\n", name, value.empty() ? "-" : value, doc,
+                            values, default_value.empty() ? "none" : default_value);
     };
 #define PLAIT_SETTING(field, name, values, default_value, doc) row(name, field, values, default_value, doc);
 #include "runtime/base/settings.def"
@@ -93,7 +102,8 @@ LauncherEnvironment LauncherEnvironment::from_environment() {
         env.local_rank = read_number(names.local_rank);
         env.local_world = read_number(names.local_world);
         if (env.rank >= env.world) {
-            throw ArgumentError(fmt::format("{}={} does not lie below {}={}", names.rank, env.rank, names.world, env.world));
+            throw ArgumentError(
+                fmt::format("{}={} does not lie below {}={}", names.rank, env.rank, names.world, env.world));
         }
         break;
     }

@@ -7,7 +7,7 @@ namespace plait {
 
 struct SettingSpec {
     std::string name;
-    std::string values;            // folder, file, or words a|b|c
+    std::string values;  // folder, file, or words a|b|c
     std::string default_value;
     std::string doc;
 };
@@ -26,9 +26,9 @@ struct Settings {
 // What a launcher (torchrun, Slurm, OpenMPI) says of this process; -1 and "" where it does not.
 struct LauncherEnvironment {
     int rank = -1, world = -1, local_rank = -1, local_world = -1;
-    std::string address;           // host:port of rank 0
-    std::string launcher;          // torchrun slurm openmpi, or empty
-    static LauncherEnvironment from_environment();   // ArgumentError: a number that is none
+    std::string address;                            // host:port of rank 0
+    std::string launcher;                           // torchrun slurm openmpi, or empty
+    static LauncherEnvironment from_environment();  // ArgumentError: a number that is none
 };
 
 }  // namespace plait

@@ -49,6 +49,7 @@ void Engine::mma_wait(SimAgent& agent, u32 pending) {
     const std::uint32_t target = committed > pending ? committed - pending : 0;
     for (RegisterTile& tile : agent.tiles) {
         if (tile.group <= target) tile.group = 0;
+        tile.fenced = false;   // the wait names the accumulators: a register access, as ptxas sees it (message C7520)
     }
     if (order_.enabled() && !agent.matrix.reads.none()) order_.learn(agent, Lane::Members, {agent.matrix.reads.component, target});
 }

@@ -13,7 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct TransportWord { Transport transport; const char* word; };
+struct TransportWord {
+    Transport transport;
+    const char* word;
+};
 constexpr TransportWord kTransportWords[] = {
     {Transport::None, "none"}, {Transport::Loopback, "loopback"}, {Transport::Rc, "rc"}, {Transport::Srd, "srd"}};
 
@@ -27,7 +30,8 @@ void read_transport(const std::optional<JsonValue>& value, Transport* transport)
             return;
         }
     }
-    if (value->json().is_string()) value->reject(fmt::format("transport `{}` is none of none, loopback, rc, srd", word));
+    if (value->json().is_string())
+        value->reject(fmt::format("transport `{}` is none of none, loopback, rc, srd", word));
 }
 
 NicInfo read_nic(JsonObject& object) {
@@ -36,7 +40,8 @@ NicInfo read_nic(JsonObject& object) {
     read_transport(object.require("transport"), &nic.transport);
     object.read("gpu", nic.gpu);
     object.read_optional("bandwidth_gbs", nic.bandwidth_gbs);
-    if (nic.bandwidth_gbs < 0) object.reject("bandwidth_gbs", fmt::format("bandwidth is {}, at least 0 is needed", nic.bandwidth_gbs));
+    if (nic.bandwidth_gbs < 0)
+        object.reject("bandwidth_gbs", fmt::format("bandwidth is {}, at least 0 is needed", nic.bandwidth_gbs));
     return nic;
 }
 
@@ -51,15 +56,18 @@ void check_nics(const Topology& topology, JsonObject& object, JsonFindings& find
     for (std::size_t i = 0; i < topology.nics.size(); ++i) {
         const NicInfo& nic = topology.nics[i];
         if (nic.gpu < 0 || nic.gpu >= topology.gpus_per_node) {
-            findings.add(fmt::format("/nics/{}/gpu", i), fmt::format("NIC {} belongs to GPU {}, but a node has GPUs 0 to {}", nic.name,
-                                                                     nic.gpu, topology.gpus_per_node - 1));
+            findings.add(fmt::format("/nics/{}/gpu", i),
+                         fmt::format("NIC {} belongs to GPU {}, but a node has GPUs 0 to {}", nic.name, nic.gpu,
+                                     topology.gpus_per_node - 1));
         }
-        if (!names.insert(nic.name).second) findings.add(fmt::format("/nics/{}/name", i), fmt::format("NIC {} stands twice", nic.name));
+        if (!names.insert(nic.name).second)
+            findings.add(fmt::format("/nics/{}/name", i), fmt::format("NIC {} stands twice", nic.name));
         if (nic.transport != Transport::None) served.insert(nic.gpu);
     }
     for (int gpu = 0; topology.nodes > 1 && gpu < topology.gpus_per_node; ++gpu) {
         if (served.count(gpu) != 0) continue;
-        object.reject("nics", fmt::format("{} nodes, but GPU {} of a node has no NIC with a transport", topology.nodes, gpu),
+        object.reject("nics",
+                      fmt::format("{} nodes, but GPU {} of a node has no NIC with a transport", topology.nodes, gpu),
                       "add a NIC with `gpu` of that number, or set nodes to 1");
     }
 }
@@ -72,7 +80,8 @@ void check(const Topology& topology, JsonObject& object, JsonFindings& findings)
     at_least<std::int64_t>(object, "registers_per_sm", topology.registers_per_sm, 1024);
     at_least(object, "nvlink_gbs", topology.nvlink_gbs, 0.0);
     if (std::int64_t{topology.nodes} * topology.gpus_per_node > 65536) {
-        object.reject("nodes", fmt::format("{} nodes of {} GPUs are more than 65536 ranks", topology.nodes, topology.gpus_per_node));
+        object.reject("nodes", fmt::format("{} nodes of {} GPUs are more than 65536 ranks", topology.nodes,
+                                           topology.gpus_per_node));
     } else if (topology.nodes >= 1 && topology.gpus_per_node >= 1) {
         check_nics(topology, object, findings);
     }
@@ -117,8 +126,10 @@ Topology Topology::from_file(const std::string& path) { return from_json_text(re
 Topology Topology::simulated(const std::string& label) {
     Topology topology;
     const std::size_t x = label.find('x');
-    if (x == std::string::npos || !read_count(label.substr(0, x), &topology.nodes) || !read_count(label.substr(x + 1), &topology.gpus_per_node)) {
-        throw ArgumentError(fmt::format("topology label `{}` is not NODESxGPUS with 1 to 256 of each", label), "write 2x2, or the path of a topology file");
+    if (x == std::string::npos || !read_count(label.substr(0, x), &topology.nodes) ||
+        !read_count(label.substr(x + 1), &topology.gpus_per_node)) {
+        throw ArgumentError(fmt::format("topology label `{}` is not NODESxGPUS with 1 to 256 of each", label),
+                            "write 2x2, or the path of a topology file");
     }
     topology.name = "sim_" + label;
     for (int gpu = 0; gpu < topology.gpus_per_node; ++gpu) {
@@ -133,13 +144,19 @@ std::string Topology::to_json_text() const {
         const char* transport = "none";
         for (const TransportWord& entry : kTransportWords)
             if (entry.transport == nic.transport) transport = entry.word;
-        nic_list.push_back(ordered_json{{"name", nic.name}, {"transport", transport}, {"gpu", nic.gpu}, {"bandwidth_gbs", nic.bandwidth_gbs}});
+        nic_list.push_back(ordered_json{
+            {"name", nic.name}, {"transport", transport}, {"gpu", nic.gpu}, {"bandwidth_gbs", nic.bandwidth_gbs}});
     }
-    const ordered_json json = {{"name", name},         {"nodes", nodes},
-                               {"gpus_per_node", gpus_per_node}, {"gpu_name", gpu_name},
-                               {"arch", arch},         {"sms", sms},
-                               {"shared_memory_bytes", shared_memory_bytes}, {"registers_per_sm", registers_per_sm},
-                               {"nvlink_gbs", nvlink_gbs}, {"nics", nic_list}};
+    const ordered_json json = {{"name", name},
+                               {"nodes", nodes},
+                               {"gpus_per_node", gpus_per_node},
+                               {"gpu_name", gpu_name},
+                               {"arch", arch},
+                               {"sms", sms},
+                               {"shared_memory_bytes", shared_memory_bytes},
+                               {"registers_per_sm", registers_per_sm},
+                               {"nvlink_gbs", nvlink_gbs},
+                               {"nics", nic_list}};
     return json.dump(2) + "\n";
 }
 

@@ -7,7 +7,7 @@
 namespace plait::interpreter {
 
 using Time = std::uint32_t;
-inline constexpr Time kPending = 0xffffffff;    // of an event that is not complete: nobody knows it
+inline constexpr Time kPending = 0xffffffff;  // of an event that is not complete: nobody knows it
 
 struct Event {
     std::uint32_t component = 0;
@@ -22,8 +22,10 @@ public:
     void set(std::uint32_t component, Time time) { times_[component] = std::max(times_[component], time); }
     void merge(const Clock& other) {
         if (other.empty()) return;
-        if (empty()) times_ = other.times_;
-        else for (std::size_t i = 0; i < times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
+        if (empty())
+            times_ = other.times_;
+        else
+            for (std::size_t i = 0; i < times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
     }
 
 private:

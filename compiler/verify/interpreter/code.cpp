@@ -21,8 +21,10 @@ public:
         for (const Constant& c : plan.consts) code_.globals.push_back(c.name);
         for (const LetDef& let : plan.lets) code_.globals.push_back(let.name);
         for (std::size_t i = 0; i < code_.globals.size(); ++i) global_[code_.globals[i]] = int(i);
-        for (const SharedDef& s : plan.shared) code_.first_shared.push_back(code_.shared_slots), code_.shared_slots += int(s.count);
-        for (const BarrierDef& b : plan.barriers) code_.first_barrier.push_back(code_.barriers), code_.barriers += int(b.count);
+        for (const SharedDef& s : plan.shared)
+            code_.first_shared.push_back(code_.shared_slots), code_.shared_slots += int(s.count);
+        for (const BarrierDef& b : plan.barriers)
+            code_.first_barrier.push_back(code_.barriers), code_.barriers += int(b.count);
         for (const FlagDef& f : plan.flags) code_.first_flag.push_back(code_.flags), code_.flags += int(f.count);
         code_.slots = int(code_.globals.size());
     }
@@ -77,9 +79,15 @@ private:
 
     void statement(const Statement& s) {
         switch (s.op) {
-            case Op::For: counted_loop(s); return;
-            case Op::Loop: endless_loop(s); return;
-            case Op::If: condition(s); return;
+            case Op::For:
+                counted_loop(s);
+                return;
+            case Op::Loop:
+                endless_loop(s);
+                return;
+            case Op::If:
+                condition(s);
+                return;
             case Op::BreakIf: {
                 Instruction& i = emit(s);
                 i.control = Control::JumpIf;
@@ -87,7 +95,9 @@ private:
                 breaks_.back().push_back(here() - 1);
                 return;
             }
-            case Op::Let: case Op::Var: case Op::Assign: {
+            case Op::Let:
+            case Op::Var:
+            case Op::Assign: {
                 const CompiledExpr value = expr(s.expr("value"));
                 Instruction& i = emit(s);
                 i.control = Control::Set;
@@ -95,8 +105,12 @@ private:
                 i.slot = declare(s.word("name"));
                 return;
             }
-            case Op::Map: emit(s); return;    // its body is pointwise and touches the accumulator alone
-            default: simple(s); return;
+            case Op::Map:
+                emit(s);
+                return;  // its body is pointwise and touches the accumulator alone
+            default:
+                simple(s);
+                return;
         }
     }
 
@@ -153,23 +167,44 @@ private:
             if (spec.kind == 'b') object(s.expr(spec.name), code_.first_barrier, plan_.barriers, &i);
             if (spec.kind == 'f') flag(s.word(spec.name), &i);
             if (spec.kind == 'u') i.buffer = position(plan_.buffers, s.word(spec.name));
-            if (spec.name == "source" && find_buffer(plan_, s.word("source")) != nullptr) i.buffer = position(plan_.buffers, s.word("source"));
-            if (spec.kind == 'm') i.map = position(plan_.maps, ref_name(s.expr("map"))), i.map_index = expr(ref_index(s.expr("map")));
+            if (spec.name == "source" && find_buffer(plan_, s.word("source")) != nullptr)
+                i.buffer = position(plan_.buffers, s.word("source"));
+            if (spec.kind == 'm')
+                i.map = position(plan_.maps, ref_name(s.expr("map"))), i.map_index = expr(ref_index(s.expr("map")));
         }
         switch (s.op) {
-            case Op::Enter: case Op::FetchTile: case Op::RingGet: case Op::FifoReserve: case Op::LoadValue: i.slot = declare(s.word("name")); break;
+            case Op::Enter:
+            case Op::FetchTile:
+            case Op::RingGet:
+            case Op::FifoReserve:
+            case Op::LoadValue:
+                i.slot = declare(s.word("name"));
+                break;
             case Op::Pipe: {
                 const std::string& name = s.word("name");
                 i.slot = declare(name + ".slot");
-                if (declare(name + ".phase") != i.slot + Code::kPhase) throw InternalError("pipe slots are not adjacent");
+                if (declare(name + ".phase") != i.slot + Code::kPhase)
+                    throw InternalError("pipe slots are not adjacent");
                 pipe_slots_[name] = i.operands[0];
                 break;
             }
-            case Op::Advance: i.slot = local_.at(s.word("pipe") + ".slot"), i.operands = {pipe_slots_.at(s.word("pipe"))}; break;
-            case Op::RelayDeclare: i.slot = declare(s.word("name") + ".finished"); break;
-            case Op::RelayPoll: case Op::RelayTake: case Op::RelayForward: i.slot = local_.at(s.word("relay") + ".finished"); break;
-            case Op::FifoWrite: case Op::FifoPublish: i.slot = local_.at(s.word("position")); break;
-            default: break;
+            case Op::Advance:
+                i.slot = local_.at(s.word("pipe") + ".slot"), i.operands = {pipe_slots_.at(s.word("pipe"))};
+                break;
+            case Op::RelayDeclare:
+                i.slot = declare(s.word("name") + ".finished");
+                break;
+            case Op::RelayPoll:
+            case Op::RelayTake:
+            case Op::RelayForward:
+                i.slot = local_.at(s.word("relay") + ".finished");
+                break;
+            case Op::FifoWrite:
+            case Op::FifoPublish:
+                i.slot = local_.at(s.word("position"));
+                break;
+            default:
+                break;
         }
         out_.code.push_back(std::move(i));
     }

@@ -9,23 +9,23 @@
 
 namespace plait::interpreter {
 
-enum class Control { None, Jump, JumpUnless, JumpIf, Set };    // Set: slot = operands[0]
+enum class Control { None, Jump, JumpUnless, JumpIf, Set };  // Set: slot = operands[0]
 
 struct Instruction {
-    Op op{};                       // where control is None
+    Op op{};  // where control is None
     Control control = Control::None;
     int jump = 0;
-    int slot = -1;                 // of the name that the statement declares or uses
-    int object = -1;               // first barrier or flag of the array that is named
+    int slot = -1;    // of the name that the statement declares or uses
+    int object = -1;  // first barrier or flag of the array that is named
     int object_count = 0;
     int shared = -1, shared_count = 0;
     int shared2 = -1, shared2_count = 0;
     int buffer = -1;
-    int map = -1;                  // first entry of the tensor map array
+    int map = -1;  // first entry of the tensor map array
     CompiledExpr map_index;
-    CompiledExpr index;            // inside `object`
+    CompiledExpr index;  // inside `object`
     CompiledExpr shared_index, shared2_index;
-    std::vector<CompiledExpr> operands;    // e and t operands, in the order of the op's row
+    std::vector<CompiledExpr> operands;  // e and t operands, in the order of the op's row
     Step step;
 };
 
@@ -37,12 +37,12 @@ struct Program {
 
 struct Code {
     const Plan* plan = nullptr;
-    std::vector<std::string> globals;          // names of the first slots: launch names, consts, lets
-    int slots = 0;                             // of an agent
-    std::vector<Program> programs;             // in the plan's order
-    std::vector<int> first_shared, first_barrier, first_flag;    // numbers of the first slot of each array
+    std::vector<std::string> globals;                          // names of the first slots: launch names, consts, lets
+    int slots = 0;                                             // of an agent
+    std::vector<Program> programs;                             // in the plan's order
+    std::vector<int> first_shared, first_barrier, first_flag;  // numbers of the first slot of each array
     int shared_slots = 0, barriers = 0, flags = 0;
-    static constexpr int kPhase = 1;           // a pipe's slot is at its slot, its phase in the next one
+    static constexpr int kPhase = 1;  // a pipe's slot is at its slot, its phase in the next one
 };
 
 // Of a plan whose names resolve (check_names).

@@ -15,11 +15,42 @@ public:
     // slot_of: position of a name's value; names of fields come as `pipe.slot`. Throws what slot_of throws.
     CompiledExpr(const Expr& expr, const std::function<int(const std::string&)>& slot_of);
     // ScheduleError on division by zero.
-    std::int64_t evaluate(const std::int64_t* slots) const { return nodes_.empty() ? 0 : node(int(nodes_.size()) - 1, slots); }
+    std::int64_t evaluate(const std::int64_t* slots) const {
+        return nodes_.empty() ? 0 : node(int(nodes_.size()) - 1, slots);
+    }
 
 private:
-    enum class Kind { Integer, Slot, Negate, Not, Add, Sub, Mul, Div, Mod, Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual, Xor, And, Or, Select, Min, Max, CeilDiv, RasterRow, RasterCol };
-    struct Node { Kind kind; std::int64_t value; int operands[4]; };
+    enum class Kind {
+        Integer,
+        Slot,
+        Negate,
+        Not,
+        Add,
+        Sub,
+        Mul,
+        Div,
+        Mod,
+        Less,
+        LessEqual,
+        Greater,
+        GreaterEqual,
+        Equal,
+        NotEqual,
+        Xor,
+        And,
+        Or,
+        Select,
+        Min,
+        Max,
+        CeilDiv,
+        RasterRow,
+        RasterCol
+    };
+    struct Node {
+        Kind kind;
+        std::int64_t value;
+        int operands[4];
+    };
     int add(const Expr& expr, const std::function<int(const std::string&)>& slot_of);
     std::int64_t node(int index, const std::int64_t* slots) const;
     static Kind kind_of(const Expr& expr);

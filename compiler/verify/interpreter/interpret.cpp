@@ -11,7 +11,7 @@
 namespace plait::interpreter {
 namespace {
 
-constexpr std::int64_t kBudgetSteps = 1'500'000;    // about 0.1 s
+constexpr std::int64_t kBudgetSteps = 1'500'000;  // about 0.1 s
 
 std::int64_t* find_const(Plan* plan, const std::string& name) {
     for (Constant& c : plan->consts) {
@@ -64,9 +64,20 @@ void shrink_columns(Plan* plan, std::int64_t keep, std::string* note) {
 }
 
 std::vector<std::int64_t> choose_rows(const Plan& plan) {
-    const std::int64_t world = plan.world, tile = const_or(plan, "tile_m", 64), chunk = const_or(plan, "chunk_rows", tile);
+    const std::int64_t world = plan.world, tile = const_or(plan, "tile_m", 64),
+                       chunk = const_or(plan, "chunk_rows", tile);
     const std::int64_t cap = std::min(plan.m_max, world * (2 * tile + std::min(chunk, tile)) - 3);
-    std::vector<std::int64_t> rows = {world * (tile + 1) - 1, 0, 1, world * chunk + 1, world - 1, cap, world + 1, world * chunk - 1, world * tile, world * tile - 1, world * chunk};
+    std::vector<std::int64_t> rows = {world * (tile + 1) - 1,
+                                      0,
+                                      1,
+                                      world * chunk + 1,
+                                      world - 1,
+                                      cap,
+                                      world + 1,
+                                      world * chunk - 1,
+                                      world * tile,
+                                      world * tile - 1,
+                                      world * chunk};
     std::mt19937_64 random(plan.m_max * 31 + world);
     for (int i = 0; i < 3; ++i) rows.push_back(std::int64_t(random() % std::uint64_t(std::max<std::int64_t>(cap, 1))));
     std::set<std::int64_t> seen;
@@ -104,7 +115,8 @@ Diagnostics interpret(const Runs& runs) {
         World world(code, run);
         Diagnostics findings = world.interpret();
         if (!findings.empty()) {
-            if (!runs.scaled.empty()) findings.back().hint += fmt::format(" (interpreted with {}; {} CTAs)", runs.scaled, run.ctas);
+            if (!runs.scaled.empty())
+                findings.back().hint += fmt::format(" (interpreted with {}; {} CTAs)", runs.scaled, run.ctas);
             return findings;
         }
         steps += world.cost();

@@ -8,10 +8,10 @@
 namespace plait::interpreter {
 
 struct Runs {
-    Plan plan;                   // scaled down where it was too large
-    std::string scaled;          // what was scaled, for messages; empty where nothing was
-    std::vector<Run> runs;       // the most telling first
-    std::int64_t budget = 0;     // cost of all runs together; later runs are left out when it is spent
+    Plan plan;                // scaled down where it was too large
+    std::string scaled;       // what was scaled, for messages; empty where nothing was
+    std::vector<Run> runs;    // the most telling first
+    std::int64_t budget = 0;  // cost of all runs together; later runs are left out when it is spent
 };
 
 // Depth and columns of large problems shrink to a few tiles: the programs repeat the same steps for each of them. M and

@@ -35,11 +35,14 @@ std::string Cover::problem(std::int64_t rows, std::int64_t columns) const {
         std::sort(edges->begin(), edges->end());
         edges->erase(std::unique(edges->begin(), edges->end()), edges->end());
     }
-    const auto index = [](const std::vector<std::int64_t>& edges, std::int64_t x) { return std::size_t(std::lower_bound(edges.begin(), edges.end(), x) - edges.begin()); };
+    const auto index = [](const std::vector<std::int64_t>& edges, std::int64_t x) {
+        return std::size_t(std::lower_bound(edges.begin(), edges.end(), x) - edges.begin());
+    };
     const std::size_t width = column_edges.size() + 1;
-    std::vector<int> count(width * (row_edges.size() + 1));    // differences, summed below
+    std::vector<int> count(width * (row_edges.size() + 1));  // differences, summed below
     for (const Rectangle& r : rectangles_) {
-        const std::size_t top = index(row_edges, r.row), bottom = index(row_edges, r.row_end), left = index(column_edges, r.column), right = index(column_edges, r.column_end);
+        const std::size_t top = index(row_edges, r.row), bottom = index(row_edges, r.row_end),
+                          left = index(column_edges, r.column), right = index(column_edges, r.column_end);
         count[top * width + left] += 1, count[bottom * width + right] += 1;
         count[top * width + right] -= 1, count[bottom * width + left] -= 1;
     }
@@ -51,10 +54,12 @@ std::string Cover::problem(std::int64_t rows, std::int64_t columns) const {
     }
     for (std::size_t i = 0; i + 1 < row_edges.size(); ++i) {
         for (std::size_t j = 0; j + 1 < column_edges.size(); ++j) {
-            const bool inside = row_edges[i] >= 0 && row_edges[i] < rows && column_edges[j] >= 0 && column_edges[j] < columns;
+            const bool inside =
+                row_edges[i] >= 0 && row_edges[i] < rows && column_edges[j] >= 0 && column_edges[j] < columns;
             const int times = count[i * width + j];
             if (times == (inside ? 1 : 0)) continue;
-            return fmt::format("rows [{}, {}) columns [{}, {}) are written {} times{}", row_edges[i], row_edges[i + 1], column_edges[j], column_edges[j + 1], times,
+            return fmt::format("rows [{}, {}) columns [{}, {}) are written {} times{}", row_edges[i], row_edges[i + 1],
+                               column_edges[j], column_edges[j + 1], times,
                                inside ? "" : fmt::format(", outside {} x {}", rows, columns));
         }
     }

@@ -11,9 +11,9 @@ namespace plait::interpreter {
 
 // A slot of shared memory.
 struct SharedSlot {
-    int write = -1;               // event number, -1: never written
-    std::vector<int> reads;       // since then
-    std::int64_t value = 0;       // of a ring word
+    int write = -1;          // event number, -1: never written
+    std::vector<int> reads;  // since then
+    std::int64_t value = 0;  // of a ring word
 };
 
 // A buffer of one rank: which bytes were written in this launch, and by which event.
@@ -39,19 +39,27 @@ public:
     }
 
 private:
-    struct Piece { std::int64_t last; int event; };
-    std::map<std::int64_t, Piece> pieces_;     // by first byte, disjoint
+    struct Piece {
+        std::int64_t last;
+        int event;
+    };
+    std::map<std::int64_t, Piece> pieces_;  // by first byte, disjoint
 };
 
 // Rectangles of an output tensor, in rows and columns.
 class Cover {
 public:
-    void add(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) { rectangles_.push_back({row, row + rows, column, column + columns}); }
-    // First element of [0, rows) x [0, columns) that is not written exactly once, or written outside; "" where there is none.
+    void add(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+        rectangles_.push_back({row, row + rows, column, column + columns});
+    }
+    // First element of [0, rows) x [0, columns) that is not written exactly once, or written outside; "" where there is
+    // none.
     std::string problem(std::int64_t rows, std::int64_t columns) const;
 
 private:
-    struct Rectangle { std::int64_t row, row_end, column, column_end; };
+    struct Rectangle {
+        std::int64_t row, row_end, column, column_end;
+    };
     std::vector<Rectangle> rectangles_;
 };
 

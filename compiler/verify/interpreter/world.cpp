@@ -30,7 +30,8 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
                 for (std::size_t p = 0; p < code.programs.size(); ++p) {
                     const Program& program = code.programs[p];
                     if (agent_of(plan_, program.definition->name) != &definition) continue;
-                    if (value(agent, program.first_cta) <= cta && cta < value(agent, program.last_cta)) agent.programs.push_back(int(p));
+                    if (value(agent, program.first_cta) <= cta && cta < value(agent, program.last_cta))
+                        agent.programs.push_back(int(p));
                 }
                 if (agent.programs.empty()) continue;
                 agent.id = int(agents_.size());
@@ -43,7 +44,8 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
     for (CtaState& cta : ctas_) cta.shared.resize(code.shared_slots), cta.barriers.resize(code.barriers);
     for (int rank = 0; rank < world; ++rank) {
         RankState& state = ranks_[rank];
-        state.flags.resize(code.flags), state.buffers.resize(plan_.buffers.size()), state.outputs.resize(plan_.tensors.size());
+        state.flags.resize(code.flags), state.buffers.resize(plan_.buffers.size()),
+            state.outputs.resize(plan_.tensors.size());
         state.nic_clock.resize(2 * agents_.size() + 2 * world);
         for (std::size_t f = 0; f < plan_.flags.size(); ++f) {
             // Who waits for entered[p] >= epoch - 1 knows that p has ended the launch before that.
@@ -78,8 +80,11 @@ Diagnostics World::interpret() {
             }
             for (int rank = 0; rank < plan_.world; ++rank) progress = network_step(rank) || progress;
         }
-        if (progress) report_at("check_progress", fmt::format("no end after {} steps", steps_), "launch", "a loop never reaches its break");
-        else deadlock();
+        if (progress)
+            report_at("check_progress", fmt::format("no end after {} steps", steps_), "launch",
+                      "a loop never reaches its break");
+        else
+            deadlock();
         at_end();
     } catch (const Error& error) {
         report_at("check_progress", error.message(), "launch", "an expression has no value here");
@@ -94,7 +99,10 @@ bool World::advance(Agent* agent) {
         const Program& program = code_.programs[agent->programs[agent->program]];
         if (agent->pc >= int(program.code.size())) {
             if (!agent->groups.empty() || !agent->open.reads.empty() || !agent->mma_groups.empty()) {
-                report("check_progress", fmt::format("program {} ends with copies or matrix operations in flight", program.definition->name), *agent, "wait for them before the end");
+                report(
+                    "check_progress",
+                    fmt::format("program {} ends with copies or matrix operations in flight", program.definition->name),
+                    *agent, "wait for them before the end");
             }
             agent->program += 1, agent->pc = 0, any = true;
             continue;
@@ -103,10 +111,18 @@ bool World::advance(Agent* agent) {
         ++steps_;
         int next = agent->pc + 1;
         switch (i.control) {
-            case Control::Jump: next = i.jump; break;
-            case Control::JumpIf: if (value(*agent, i.operands[0])) next = i.jump; break;
-            case Control::JumpUnless: if (!value(*agent, i.operands[0])) next = i.jump; break;
-            case Control::Set: agent->slots[i.slot] = value(*agent, i.operands[0]); break;
+            case Control::Jump:
+                next = i.jump;
+                break;
+            case Control::JumpIf:
+                if (value(*agent, i.operands[0])) next = i.jump;
+                break;
+            case Control::JumpUnless:
+                if (!value(*agent, i.operands[0])) next = i.jump;
+                break;
+            case Control::Set:
+                agent->slots[i.slot] = value(*agent, i.operands[0]);
+                break;
             case Control::None:
                 if (execute(agent, i) == Result::Blocked) return any;
                 break;
@@ -116,7 +132,9 @@ bool World::advance(Agent* agent) {
     return any;
 }
 
-std::string World::place(const Agent& agent) const { return fmt::format("rank {} CTA {} agent {}", agent.rank, agent.cta, agent.definition->name); }
+std::string World::place(const Agent& agent) const {
+    return fmt::format("rank {} CTA {} agent {}", agent.rank, agent.cta, agent.definition->name);
+}
 
 void World::report(const char* rule, const std::string& message, const Agent& agent, const std::string& hint) {
     std::string where = "launch";
@@ -144,7 +162,8 @@ std::string World::waits_for(const Agent& agent) const {
     if (i.op == Op::BarrierWait) {
         const std::int64_t index = value(agent, i.index);
         const BarrierState& b = ctas_[agent.rank * run_.ctas + agent.cta].barriers[i.object + index];
-        what += fmt::format(" {} parity {}: phase {} has {} arrivals and {} bytes to come", i.step.statement->expr("bar").print(), v(0), b.phase, b.arrivals, b.bytes);
+        what += fmt::format(" {} parity {}: phase {} has {} arrivals and {} bytes to come",
+                            i.step.statement->expr("bar").print(), v(0), b.phase, b.arrivals, b.bytes);
     } else if (i.op == Op::WaitFlag || i.op == Op::WaitFlags) {
         const bool many = i.op == Op::WaitFlags;
         const std::int64_t first = v(0), count = many ? v(1) : 1, expected = v(many ? 2 : 1);
@@ -171,13 +190,15 @@ void World::deadlock() {
         if (agent.done()) continue;
         blocked += 1;
         if (first == nullptr) first = &agent;
-        const std::string key = code_.programs[agent.programs[agent.program]].definition->name + std::to_string(agent.pc);
+        const std::string key =
+            code_.programs[agent.programs[agent.program]].definition->name + std::to_string(agent.pc);
         if (programs.insert(key).second && programs.size() <= 6) list += "\n    " + waits_for(agent);
     }
     if (blocked == 0) return;
     const Program& program = code_.programs[first->programs[first->program]];
-    report_at("check_progress", fmt::format("deadlock at M = {}, {} CTAs: {} agents wait for ever{}", run_.m, run_.ctas, blocked, list), program.code[first->pc].step.where(),
-              "each wait needs a signal that does not itself wait for it");
+    report_at("check_progress",
+              fmt::format("deadlock at M = {}, {} CTAs: {} agents wait for ever{}", run_.m, run_.ctas, blocked, list),
+              program.code[first->pc].step.where(), "each wait needs a signal that does not itself wait for it");
 }
 
 // An entry signal that is waited for must be sent in every launch, or a later launch hangs.
@@ -189,8 +210,11 @@ void World::entry_signal(int r, int flag) {
     for (std::size_t f = 0; f < plan_.flags.size(); ++f) {
         if (plan_.flags[f].session) from = flag - code_.first_flag[f];
     }
-    report_at("check_protocol", fmt::format("rank {} waits for the entry signal of rank {}, which sends it none in this launch: the next launch would hang (M = {})", r, from, run_.m), "launch",
-              "signal entered = epoch to every rank that puts into this one");
+    report_at("check_protocol",
+              fmt::format("rank {} waits for the entry signal of rank {}, which sends it none in this launch: the next "
+                          "launch would hang (M = {})",
+                          r, from, run_.m),
+              "launch", "signal entered = epoch to every rank that puts into this one");
 }
 
 void World::at_end() {
@@ -201,15 +225,22 @@ void World::at_end() {
         const RankState& rank = ranks_[r];
         for (const auto& [position, command] : rank.commands) {
             if (command.bytes == 0 || position < rank.waited_position) continue;
-            report_at("check_protocol", fmt::format("rank {} can leave before its put {} is locally complete (M = {})", r, position, run_.m), command.step->where(), "fifo_wait for the last position before the end");
+            report_at(
+                "check_protocol",
+                fmt::format("rank {} can leave before its put {} is locally complete (M = {})", r, position, run_.m),
+                command.step->where(), "fifo_wait for the last position before the end");
             break;
         }
         for (int flag : rank.awaited_session_flags) entry_signal(r, flag);
         for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
             const TensorDef& tensor = plan_.tensors[t];
             if (!tensor.output || tensor.shape.size() != 2 || scattered_.count(tensor.name) != 0) continue;
-            const std::string problem = rank.outputs[t].problem(sizes_[r].value(tensor.shape[0]), sizes_[r].value(tensor.shape[1]));
-            if (!problem.empty()) report_at("check_exactly_once", fmt::format("tensor {} of rank {} at M = {}: {}", tensor.name, r, run_.m, problem), "tensor " + tensor.name, "every element is stored by exactly one tile");
+            const std::string problem =
+                rank.outputs[t].problem(sizes_[r].value(tensor.shape[0]), sizes_[r].value(tensor.shape[1]));
+            if (!problem.empty())
+                report_at("check_exactly_once",
+                          fmt::format("tensor {} of rank {} at M = {}: {}", tensor.name, r, run_.m, problem),
+                          "tensor " + tensor.name, "every element is stored by exactly one tile");
         }
     }
 }

@@ -18,41 +18,43 @@ namespace plait::interpreter {
 
 // The launch interpreted is epoch 3: both banks have been used, flags stand at what the launch before left.
 inline constexpr std::int64_t kEpoch = 3;
-inline constexpr std::int64_t kFifoSlots = 8;    // few, so that a full ring happens
+inline constexpr std::int64_t kFifoSlots = 8;  // few, so that a full ring happens
 
 struct Run {
     std::int64_t m = 0, ctas = 1;
-    bool reverse = false;              // order in which agents are tried
-    std::int64_t max_steps = 8'000'000;
+    bool reverse = false;  // order in which agents are tried
+    std::int64_t max_steps = 3'000'000;
 };
 
-struct Group { std::vector<int> reads, writes; };
+struct Group {
+    std::vector<int> reads, writes;
+};
 
 struct Agent {
     int id = 0, rank = 0, cta = 0;
     const AgentDef* definition = nullptr;
-    std::vector<int> programs;         // that run on this CTA
+    std::vector<int> programs;  // that run on this CTA
     std::size_t program = 0;
     int pc = 0;
     std::vector<std::int64_t> slots;
     Clock clock;
     Time time = 0, async_time = 0;
-    Group open;                        // bulk copies of no group yet
+    Group open;  // bulk copies of no group yet
     std::deque<Group> groups;
     std::vector<int> mma_open;
     std::deque<std::vector<int>> mma_groups;
-    std::int64_t seen_posted = 0, seen_completed = 0, seen_finished = 0;    // relay: as of its last poll
+    std::int64_t seen_posted = 0, seen_completed = 0, seen_finished = 0;  // relay: as of its last poll
     bool done() const { return program >= programs.size(); }
 };
 
 struct BarrierState {
     std::int64_t arrivals = 0, bytes = 0, phase = 0;
     Clock arriving, completed;
-    Event last_load;                   // of the last phase that counted bytes
+    Event last_load;  // of the last phase that counted bytes
 };
 struct FlagState {
     std::int64_t value = kEpoch - 1;
-    int reach = 1;                     // scope that a waiter needs: 1 gpu, 2 system
+    int reach = 1;  // scope that a waiter needs: 1 gpu, 2 system
     Clock clock;
 };
 struct Command {
@@ -62,17 +64,21 @@ struct Command {
     Clock clock;
     const Step* step = nullptr;
 };
-struct Arrival { int flag; std::int64_t value; Clock clock; };
+struct Arrival {
+    int flag;
+    std::int64_t value;
+    Clock clock;
+};
 
 struct RankState {
     std::vector<FlagState> flags;
     std::vector<Region> buffers;
-    std::vector<Cover> outputs;        // by tensor
+    std::vector<Cover> outputs;  // by tensor
     std::map<std::int64_t, Command> commands;
     std::int64_t next_tile = 0, next_position = 0, taken = 0, forwarded = 0, waited_position = 0, finished = 0;
     Clock forwarded_clock, nic_clock;
     Time nic_time = 0;
-    std::deque<Arrival> arrivals;      // posted, not taken; `posted` counts all of them
+    std::deque<Arrival> arrivals;  // posted, not taken; `posted` counts all of them
     std::int64_t posted = 0;
     std::set<int> awaited_session_flags;
 };
@@ -93,7 +99,7 @@ private:
 
     // world.cpp
     void start(Agent* agent);
-    bool advance(Agent* agent);                     // true if anything moved
+    bool advance(Agent* agent);  // true if anything moved
     void deadlock();
     std::string waits_for(const Agent& agent) const;
     void at_end();
@@ -106,7 +112,8 @@ private:
     Result execute(Agent* agent, const Instruction& i);
     Result wait_flags(Agent* agent, const Instruction& i, std::int64_t index, std::int64_t count, std::int64_t value);
     void signal(Agent* agent, const Instruction& i, bool add);
-    bool execute_copy(Agent* agent, const Instruction& i);        // false: not one of its ops
+    // copy.cpp: copies and matrix operations
+    bool execute_copy(Agent* agent, const Instruction& i);  // false: not one of its ops
     void barrier_complete(BarrierState* barrier, int object);
     void count_bytes(Agent* agent, const Instruction& i, Time time, std::int64_t bytes);
     void load_boxes(Agent* agent, const Instruction& i);
@@ -114,7 +121,8 @@ private:
     void put_bytes(Agent* agent, const Instruction& i);
     void store_log_sum_exp(Agent* agent, const Instruction& i);
     void gather_rows(Agent* agent, const Instruction& i);
-    std::int64_t promised_value(const Agent& agent, const Instruction& i, std::int64_t index, std::int64_t low, std::int64_t high) const;
+    std::int64_t promised_value(const Agent& agent, const Instruction& i, std::int64_t index, std::int64_t low,
+                                std::int64_t high) const;
     void store_box(Agent* agent, const Instruction& i);
     void bulk_wait(Agent* agent, std::size_t pending, bool reads_only);
 
@@ -128,10 +136,15 @@ private:
     void complete(Agent* agent, const std::vector<int>& events);
     void overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i);
     void read(Agent* agent, SharedSlot* slot, int event, const Instruction& i);
-    bool check_buffer(const Clock& clock, int rank, int buffer, std::int64_t first, std::int64_t last, const std::string& who, const std::string& where);
-    void write_buffer(Agent* agent, int rank, int buffer, std::int64_t first, std::int64_t last, int event, const Instruction& i);
+    bool check_buffer(const Clock& clock, int rank, int buffer, std::int64_t first, std::int64_t last,
+                      const std::string& who, const std::string& where);
+    void write_buffer(Agent* agent, int rank, int buffer, std::int64_t first, std::int64_t last, int event,
+                      const Instruction& i);
     bool may_put(const Clock& clock, int from, int to) const;
-    struct MapView { const MapDef* map; std::int64_t base, extent[3], stride[2]; };
+    struct MapView {
+        const MapDef* map;
+        std::int64_t base, extent[3], stride[2];
+    };
     MapView view(Agent* agent, const Instruction& i);
 
     // network.cpp: FIFO, NIC, relay
@@ -148,13 +161,13 @@ private:
     const Plan& plan_;
     Run run_;
     std::vector<RankState> ranks_;
-    std::vector<Environment> sizes_;           // by rank
-    std::vector<CtaState> ctas_;               // by rank * ctas + cta
+    std::vector<Environment> sizes_;  // by rank
+    std::vector<CtaState> ctas_;      // by rank * ctas + cta
     std::vector<Agent> agents_;
     std::vector<Event> events_;
     std::int64_t steps_ = 0;
     bool moved_ = false, session_flags_ = false;
-    std::set<std::string> scattered_;          // outputs whose rows a tile list names: covering them is its writer's promise
+    std::set<std::string> scattered_;  // outputs whose rows a tile list names: covering them is its writer's promise
     Diagnostics findings_;
     std::set<std::string> reported_;
 };

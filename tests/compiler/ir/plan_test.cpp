@@ -26,7 +26,8 @@ TEST(PlanOps, MnemonicsAreSnakeCaseAndUnique) {
         EXPECT_EQ(&op_spec(spec.op), &spec);
         EXPECT_FALSE(spec.doc.empty()) << spec.mnemonic;
         std::set<std::string> names;
-        for (const OperandSpec& operand : spec.operands) EXPECT_TRUE(names.insert(operand.name).second) << spec.mnemonic;
+        for (const OperandSpec& operand : spec.operands)
+            EXPECT_TRUE(names.insert(operand.name).second) << spec.mnemonic;
     }
     EXPECT_EQ(op_spec(Op::WaitFlags).mnemonic, "wait_flags");
     EXPECT_EQ(op_spec(Op::FenceAsyncGlobal).effect, Effect::Fence);
@@ -57,11 +58,15 @@ TEST(MakeStatement, OptionalOperandsMayBeLeftOut) {
 TEST(MakeStatement, MisuseIsAnInternalErrorThatNamesThePlace) {
     EXPECT_EQ(misuse(Op::Let, {"x"}), "make_statement let: operand value (2 of 2) is missing");
     EXPECT_EQ(misuse(Op::Let, {"x", "1", "2"}), "make_statement let: 3 operands given, it takes 2");
-    EXPECT_EQ(misuse(Op::Let, {"x", "1 +"}), "make_statement let: value: bad expression `1 +`, column 4: expected a value, found the end");
+    EXPECT_EQ(misuse(Op::Let, {"x", "1 +"}),
+              "make_statement let: value: bad expression `1 +`, column 4: expected a value, found the end");
     EXPECT_EQ(misuse(Op::Let, {"x y", "1"}), "make_statement let: name: `x y` is not a word");
-    EXPECT_EQ(misuse(Op::BarrierWait, {"bar + 1", "0", "e"}), "make_statement barrier_wait: bar: `bar + 1` does not refer to a barrier, write name or name[index]");
-    EXPECT_EQ(misuse(Op::SignalSet, {"f", "0", "0", "1", "Network", "e"}), "make_statement signal_set: scope: `Network` is none of Cta, Gpu, System");
-    EXPECT_EQ(misuse(Op::Let, {"x", "1"}, {make_statement(Op::BulkCommit, {})}), "make_statement let: this op has no body");
+    EXPECT_EQ(misuse(Op::BarrierWait, {"bar + 1", "0", "e"}),
+              "make_statement barrier_wait: bar: `bar + 1` does not refer to a barrier, write name or name[index]");
+    EXPECT_EQ(misuse(Op::SignalSet, {"f", "0", "0", "1", "Network", "e"}),
+              "make_statement signal_set: scope: `Network` is none of Cta, Gpu, System");
+    EXPECT_EQ(misuse(Op::Let, {"x", "1"}, {make_statement(Op::BulkCommit, {})}),
+              "make_statement let: this op has no body");
 }
 
 TEST(Words, NameEveryEnumValue) {

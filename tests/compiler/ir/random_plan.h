@@ -17,13 +17,19 @@ public:
     std::string name() { return std::string(1, static_cast<char>('a' + pick(26))) + "_" + std::to_string(pick(100)); }
     std::string expr_text(int depth = 2) {
         if (depth == 0 || pick(4) == 0) return pick(2) != 0 ? name() : std::to_string(pick(1000) - 500);
-        static const char* const kOperators[] = {" + ", " - ", " * ", " / ", " % ", " < ", " >= ", " == ", " ^ ", " && "};
+        static const char* const kOperators[] = {" + ", " - ",  " * ",  " / ", " % ",
+                                                 " < ", " >= ", " == ", " ^ ", " && "};
         switch (pick(6)) {
-            case 0: return "min(" + expr_text(depth - 1) + ", " + expr_text(depth - 1) + ")";
-            case 1: return name() + "[" + expr_text(depth - 1) + "]";
-            case 2: return "(" + expr_text(depth - 1) + ") ? " + expr_text(depth - 1) + " : " + expr_text(depth - 1);
-            case 3: return name() + ".slot";
-            default: return "(" + expr_text(depth - 1) + ")" + kOperators[pick(10)] + "(" + expr_text(depth - 1) + ")";
+            case 0:
+                return "min(" + expr_text(depth - 1) + ", " + expr_text(depth - 1) + ")";
+            case 1:
+                return name() + "[" + expr_text(depth - 1) + "]";
+            case 2:
+                return "(" + expr_text(depth - 1) + ") ? " + expr_text(depth - 1) + " : " + expr_text(depth - 1);
+            case 3:
+                return name() + ".slot";
+            default:
+                return "(" + expr_text(depth - 1) + ")" + kOperators[pick(10)] + "(" + expr_text(depth - 1) + ")";
         }
     }
     std::string operand(const OperandSpec& spec) {
@@ -31,7 +37,8 @@ public:
         if (spec.name == "dtype") return std::string(pick(2) != 0 ? "bf16" : "f32");
         if (spec.name == "value" && spec.kind == 'w') return "-1.5e-3";
         if (is_word_kind(spec.kind)) return name();
-        if (spec.kind == 's' || spec.kind == 'b' || spec.kind == 'm') return pick(2) != 0 ? name() : name() + "[" + expr_text() + "]";
+        if (spec.kind == 's' || spec.kind == 'b' || spec.kind == 'm')
+            return pick(2) != 0 ? name() : name() + "[" + expr_text() + "]";
         return expr_text();
     }
     Statement statement(const OpSpec& spec, int depth) {
@@ -44,7 +51,9 @@ public:
     }
     std::vector<Statement> statements(int count, int depth) {
         std::vector<Statement> body;
-        for (int i = 0; i < count; ++i) body.push_back(statement(all_ops()[static_cast<std::size_t>(pick(static_cast<int>(all_ops().size())))], depth));
+        for (int i = 0; i < count; ++i)
+            body.push_back(
+                statement(all_ops()[static_cast<std::size_t>(pick(static_cast<int>(all_ops().size())))], depth));
         return body;
     }
     std::vector<Expr> exprs(int count) {
@@ -73,17 +82,27 @@ public:
         p.consts = some([&] { return Constant{name(), pick(2) != 0 ? INT64_MIN : pick(1000)}; });
         p.lets = some([&] { return LetDef{name(), expr_text()}; });
         p.tensors = some([&] { return TensorDef{name(), "bf16", exprs(pick(4)), pick(2) != 0}; });
-        p.buffers = some([&] { return BufferDef{name(), "f32", {1, pick(99)}, UINT64_MAX - static_cast<unsigned>(pick(99))}; });
+        p.buffers = some([&] {
+            return BufferDef{name(), "f32", {1, pick(99)}, UINT64_MAX - static_cast<unsigned>(pick(99))};
+        });
         p.flags = some([&] { return FlagDef{name(), pick(99), static_cast<unsigned>(pick(99)), pick(2) != 0}; });
-        p.maps = some([&] { return MapDef{name(), pick(3), name(), "f16", expr_text(), exprs(3), exprs(2), {64, 64, 1}}; });
+        p.maps = some([&] {
+            return MapDef{name(), pick(3), name(), "f16", expr_text(), exprs(3), exprs(2), {64, 64, 1}};
+        });
         p.shared = some([&] { return SharedDef{name(), pick(99), pick(9), 1024}; });
         p.barriers = some([&] { return BarrierDef{name(), pick(9), pick(9), pick(9)}; });
         p.edges = some([&] {
-            return EdgeDef{name(), any<ProducerKind>(), any<SignalKind>(), any<EdgeScope>(), any<ConsumerKind>(), pick(2) != 0 ? name() : ""};
+            return EdgeDef{name(),           any<ProducerKind>(), any<SignalKind>(),
+                           any<EdgeScope>(), any<ConsumerKind>(), pick(2) != 0 ? name() : ""};
         });
         p.roles = some([&] { return RoleDef{name(), "phase", pick(99)}; });
-        p.agents = some([&] { return AgentDef{name(), any<AgentKind>(), pick(4), pick(4), some([&] { return name(); })}; });
-        p.programs = some([&] { return ProgramDef{name(), "compute", expr_text(), expr_text(), "ag_gemm.py:12: c = a @ b", statements(pick(8), 3)}; });
+        p.agents = some([&] {
+            return AgentDef{name(), any<AgentKind>(), pick(4), pick(4), some([&] { return name(); })};
+        });
+        p.programs = some([&] {
+            return ProgramDef{
+                name(), "compute", expr_text(), expr_text(), "ag_gemm.py:12: c = a @ b", statements(pick(8), 3)};
+        });
         return p;
     }
 

@@ -13,14 +13,16 @@ inline ScheduleFile random_schedule(unsigned seed) {
     const auto pick = [&](std::size_t n) { return rng() % n; };
     ScheduleFile file;
     file.graph.name = random.name();
-    for (std::size_t i = pick(4); i > 0; --i) file.graph.inputs.push_back({random.name(), "bf16", random.exprs(2), static_cast<int>(pick(3)) - 1});
+    for (std::size_t i = pick(4); i > 0; --i)
+        file.graph.inputs.push_back({random.name(), "bf16", random.exprs(2), static_cast<int>(pick(3)) - 1});
     for (std::size_t i = pick(6); i > 0; --i) {
         const GraphOpSpec& spec = graph_ops()[pick(graph_ops().size())];
         GraphOp op{spec.name, random.name(), {}};
         for (int n = 0; n < spec.inputs; ++n) op.inputs.push_back(random.name());
         if (spec.attribute == "dim") op.dim = static_cast<long>(pick(3));
         if (spec.attribute == "transpose_b") op.transpose_b = pick(2) != 0;
-        if (spec.attribute == "value") op.value = std::ldexp(static_cast<double>(rng()) - 2e9, static_cast<int>(pick(80)) - 60) / 3;
+        if (spec.attribute == "value")
+            op.value = std::ldexp(static_cast<double>(rng()) - 2e9, static_cast<int>(pick(80)) - 60) / 3;
         if (spec.attribute == "dtype") op.dtype = "f32";
         op.source = pick(2) != 0 ? "ag_gemm.py:12" : "";
         file.graph.ops.push_back(op);
@@ -30,10 +32,13 @@ inline ScheduleFile random_schedule(unsigned seed) {
     for (const KnobSpec& spec : knob_specs()) {
         if (pick(2) == 0) continue;
         const std::int64_t steps = (spec.high - spec.low) / spec.step + 1;
-        file.schedule.set(spec.name, spec.is_word ? spec.words[pick(spec.words.size())]
-                                                  : std::to_string(spec.low + spec.step * static_cast<std::int64_t>(pick(static_cast<std::size_t>(steps)))));
+        file.schedule.set(spec.name,
+                          spec.is_word ? spec.words[pick(spec.words.size())]
+                                       : std::to_string(spec.low + spec.step * static_cast<std::int64_t>(pick(
+                                                                                   static_cast<std::size_t>(steps)))));
     }
-    file.problem = {static_cast<std::int64_t>(rng()), static_cast<std::int64_t>(pick(10000)), static_cast<std::int64_t>(pick(10000))};
+    file.problem = {static_cast<std::int64_t>(rng()), static_cast<std::int64_t>(pick(10000)),
+                    static_cast<std::int64_t>(pick(10000))};
     file.topology = pick(3) == 0 ? "" : pick(2) != 0 ? "2x2" : "topologies/sim 2x2-a.json";
     return file;
 }

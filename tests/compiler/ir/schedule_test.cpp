@@ -45,7 +45,7 @@ TEST(Schedule, SetsAndReads) {
     EXPECT_EQ(schedule.word("order"), "rank");
     EXPECT_TRUE(schedule.is_set("tile_m"));
     EXPECT_FALSE(schedule == Schedule());
-    schedule.set("stages", "03");   // one spelling of a number: equal schedules have equal text
+    schedule.set("stages", "03");  // one spelling of a number: equal schedules have equal text
     EXPECT_EQ(schedule.values().at("stages"), "3");
 }
 
@@ -54,7 +54,9 @@ TEST(Schedule, RejectsByNameAndNumbers) {
     EXPECT_EQ(problem("stages", "9"), "stages is 9, legal are 2 to 8 in steps of 1 | slots of the operand ring");
     EXPECT_EQ(problem("tile_m", "100").substr(0, 55), "tile_m is 100, legal are 64 to 256 in steps of 64 | row");
     EXPECT_EQ(problem("stages", "four").substr(0, 14), "stages is four");
-    EXPECT_EQ(problem("order", "random"), "order is `random`, legal are arrival, rank | order of shards: own shard first then by arrival, or by rank");
+    EXPECT_EQ(
+        problem("order", "random"),
+        "order is `random`, legal are arrival, rank | order of shards: own shard first then by arrival, or by rank");
 }
 
 TEST(Schedule, WrongUseIsAnInternalError) {

@@ -11,7 +11,10 @@
 namespace plait::testing {
 namespace {
 
-struct Golden { std::string name; TestRequest request; };
+struct Golden {
+    std::string name;
+    TestRequest request;
+};
 
 std::vector<Golden> goldens() {
     const Problem small{2048, 1024, 1024};
@@ -19,7 +22,8 @@ std::vector<Golden> goldens() {
         r.problem = small;
         return Golden{std::move(name), std::move(r)};
     };
-    std::vector<std::pair<std::string, std::string>> small_tile = {{"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"stages", "2"}, {"order", "rank"}};
+    std::vector<std::pair<std::string, std::string>> small_tile = {
+        {"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"stages", "2"}, {"order", "rank"}};
     return {
         plans("matmul_1x1", {"1x1", {}, {}, {}, false}),
         plans("matmul_row_shard_1x2", {"1x2", small_tile, {"residual"}, {}, false, false, true}),
@@ -61,7 +65,8 @@ TEST_P(GoldenPlans, SamePlanOnBothTargetsButForItsName) {
     EXPECT_EQ(print_plan(plan), print_plan(host.plan()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlans, ::testing::ValuesIn(goldens()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Plans, GoldenPlans, ::testing::ValuesIn(goldens()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace plait::testing

@@ -34,11 +34,14 @@ std::int64_t at(const Expr& e, std::int64_t ctas) {
 }
 
 TEST(Lower, EveryTopologyAndPlacementGivesAPlanThatVerifies) {
-    for (const char* topology : {"1x1", "1x2", "1x3", "1x5", "1x7", "1x8", "2x1", "3x1", "4x1", "2x2", "2x3", "3x2", "4x2", "2x5", "4x4", "2x8"}) {
+    for (const char* topology : {"1x1", "1x2", "1x3", "1x5", "1x7", "1x8", "2x1", "3x1", "4x1", "2x2", "2x3", "3x2",
+                                 "4x2", "2x5", "4x4", "2x8"}) {
         for (const char* intra : {"phase", "warp", "sms"}) {
             for (const char* inter : {"phase", "warp", "sms"}) {
                 const Topology t = Topology::simulated(topology);
-                if ((std::string(intra) == "sms" && t.gpus_per_node == 1) || (std::string(inter) == "sms" && t.nodes == 1)) continue;
+                if ((std::string(intra) == "sms" && t.gpus_per_node == 1) ||
+                    (std::string(inter) == "sms" && t.nodes == 1))
+                    continue;
                 TestRequest r{topology, placed(intra, inter)};
                 EXPECT_NO_THROW(r.plan()) << topology << " " << intra << " " << inter;
             }
@@ -55,9 +58,16 @@ TEST(Lower, FewRowsManyRanks) {
 
 TEST(Lower, TilesThatDivideNothing) {
     using Knobs = std::vector<std::pair<std::string, std::string>>;
-    for (const Knobs& knobs : {Knobs{{"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"chunk_rows", "40"}}, Knobs{{"tile_m", "192"}, {"tile_n", "192"}, {"consumer_warpgroups", "3"}},
-                               Knobs{{"tile_m", "256"}, {"tile_n", "128"}, {"chunk_rows", "4096"}, {"order", "rank"}}, Knobs{{"stages", "2"}, {"pieces", "2"}, {"piece_bytes", "1024"}, {"raster_group", "1"}},
-                               Knobs{{"stages", "3"}, {"pieces", "8"}, {"piece_bytes", "2048"}, {"intra_comm", "warp"}, {"inter_send", "warp"}}}) {
+    for (const Knobs& knobs :
+         {Knobs{{"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"chunk_rows", "40"}},
+          Knobs{{"tile_m", "192"}, {"tile_n", "192"}, {"consumer_warpgroups", "3"}},
+          Knobs{{"tile_m", "256"}, {"tile_n", "128"}, {"chunk_rows", "4096"}, {"order", "rank"}},
+          Knobs{{"stages", "2"}, {"pieces", "2"}, {"piece_bytes", "1024"}, {"raster_group", "1"}},
+          Knobs{{"stages", "3"},
+                {"pieces", "8"},
+                {"piece_bytes", "2048"},
+                {"intra_comm", "warp"},
+                {"inter_send", "warp"}}}) {
         TestRequest r{"2x3", knobs, {"bias"}, {1001, 392, 328}};
         EXPECT_NO_THROW(r.plan()) << knobs[0].first << " " << knobs[0].second;
     }
@@ -165,7 +175,8 @@ TEST(Lower, SameRequestSamePlan) {
 }
 
 TEST(Lower, OffsetsBeyondFourGigabytes) {
-    const Plan plan = TestRequest{"2x8", {}, {}, {262144, 4096, 16384}, true, false, false, "bf16", "sm_90a", 132}.plan();
+    const Plan plan =
+        TestRequest{"2x8", {}, {}, {262144, 4096, 16384}, true, false, false, "bf16", "sm_90a", 132}.plan();
     EXPECT_GT(workspace_bytes(plan), std::uint64_t{1} << 33);
 }
 

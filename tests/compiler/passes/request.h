@@ -12,18 +12,21 @@ namespace plait::testing {
 struct TestRequest {
     std::string topology = "2x2";
     std::vector<std::pair<std::string, std::string>> knobs;
-    std::vector<std::string> pointwise;       // op names; bias and residual bring their tensor
+    std::vector<std::string> pointwise;  // op names; bias and residual bring their tensor
     Problem problem{777, 264, 200};
     bool gather = true, transpose_b = false, row_shard = false;
     std::string dtype = "bf16", arch = "host";
     int sms = 6;
 
     Graph graph() const {
-        const auto dims = [](const char* rows, const char* columns) { return std::vector<Expr>{Expr(rows), Expr(columns)}; };
+        const auto dims = [](const char* rows, const char* columns) {
+            return std::vector<Expr>{Expr(rows), Expr(columns)};
+        };
         Graph g;
         g.name = gather ? "ag_gemm" : "matmul";
         g.output_dtype = dtype;
-        g.inputs = {{"a", dtype, dims("M", "K"), gather || row_shard ? 0 : -1}, {"b", dtype, transpose_b ? dims("N", "K") : dims("K", "N"), -1}};
+        g.inputs = {{"a", dtype, dims("M", "K"), gather || row_shard ? 0 : -1},
+                    {"b", dtype, transpose_b ? dims("N", "K") : dims("K", "N"), -1}};
         std::string value = "a";
         if (gather) {
             GraphOp op;
@@ -36,7 +39,8 @@ struct TestRequest {
         value = "c";
         for (const std::string& name : pointwise) {
             GraphOp op;
-            op.op = name, op.result = "c" + std::to_string(g.ops.size()), op.inputs = {value}, op.value = 0.5, op.dtype = "f16";
+            op.op = name, op.result = "c" + std::to_string(g.ops.size()), op.inputs = {value}, op.value = 0.5,
+            op.dtype = "f16";
             if (name == "bias") g.inputs.push_back({"bias", "f32", {Expr("N")}, -1});
             if (name == "residual") g.inputs.push_back({"residual", dtype, dims("M", "N"), row_shard ? 0 : -1});
             if (name == "bias" || name == "residual") op.inputs.push_back(name);
@@ -61,7 +65,8 @@ struct TestRequest {
     Plan plan() const { return lower(graph(), schedule(), problem, cluster(), target()); }
 };
 
-inline std::vector<std::pair<std::string, std::string>> placed(const std::string& intra_comm, const std::string& inter_send) {
+inline std::vector<std::pair<std::string, std::string>> placed(const std::string& intra_comm,
+                                                               const std::string& inter_send) {
     std::vector<std::pair<std::string, std::string>> knobs = {{"intra_comm", intra_comm}, {"inter_send", inter_send}};
     if (intra_comm == "sms") knobs.push_back({"intra_comm_sms", "2"});
     if (inter_send == "sms") knobs.push_back({"inter_send_sms", "1"});

@@ -18,7 +18,7 @@ Plan load(const std::string& name) { return parse_plan(read_file(path_of(name)))
 Diagnostics verify(const Plan& plan) {
     Topology topology = Topology::from_file(PLAIT_SOURCE_DIR "/schedules/topologies/h200_1x1.json");
     Target target = Target::make("sm_90a", topology);
-    target.sms = 4;   // CTAs that the verifier interprets
+    target.sms = 4;  // CTAs that the verifier interprets
     return verify_plan(plan, target);
 }
 
@@ -39,7 +39,8 @@ void each_statement(std::vector<Statement>& body, const Use& use) {
 int count_ordering(Plan plan) {
     int count = 0;
     for (ProgramDef& program : plan.programs) {
-        each_statement(program.body, [&](std::vector<Statement>& body, std::size_t i) { count += orders(body[i]) ? 1 : 0; });
+        each_statement(program.body,
+                       [&](std::vector<Statement>& body, std::size_t i) { count += orders(body[i]) ? 1 : 0; });
     }
     return count;
 }

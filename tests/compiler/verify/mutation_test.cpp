@@ -28,7 +28,7 @@ struct Mutants {
         for (std::size_t i = 0; i < body->size(); ++i) {
             const Statement original = (*body)[i];
             const std::string name = op_spec(original.op).mnemonic + " in " + program;
-            if (is_ordering(original.op) && original.op != Op::FifoReserve) {    // fifo_reserve declares a name
+            if (is_ordering(original.op) && original.op != Op::FifoReserve) {  // fifo_reserve declares a name
                 body->erase(body->begin() + long(i));
                 judge("removed " + name);
                 body->insert(body->begin() + long(i), original);
@@ -56,12 +56,16 @@ TEST_P(VerifierMutation, EveryOrderingActionIsMissed) {
     for (const std::string& survivor : mutants.survivors) ADD_FAILURE() << survivor;
 }
 
-const std::vector<std::pair<std::string, std::string>> kSmall = {{"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"stages", "2"}, {"pieces", "2"},
-                                                                {"piece_bytes", "1024"}, {"chunk_rows", "32"}};
+const std::vector<std::pair<std::string, std::string>> kSmall = {
+    {"tile_m", "64"}, {"tile_n", "64"},        {"consumer_warpgroups", "1"}, {"stages", "2"},
+    {"pieces", "2"},  {"piece_bytes", "1024"}, {"chunk_rows", "32"}};
 
-INSTANTIATE_TEST_SUITE_P(Plans, VerifierMutation, ::testing::Values(TestRequest{"2x2", {}, {}, {777, 264, 1024}}, TestRequest{"2x2", placed("warp", "warp"), {}, {777, 264, 1024}},
-                                                            TestRequest{"2x2", placed("sms", "sms"), {}, {777, 264, 1024}}, TestRequest{"3x1", kSmall, {}, {200, 136, 72}},
-                                                            TestRequest{"2x2", kSmall, {"bias"}, {200, 136, 72}}));
+INSTANTIATE_TEST_SUITE_P(Plans, VerifierMutation,
+                         ::testing::Values(TestRequest{"2x2", {}, {}, {777, 264, 1024}},
+                                           TestRequest{"2x2", placed("warp", "warp"), {}, {777, 264, 1024}},
+                                           TestRequest{"2x2", placed("sms", "sms"), {}, {777, 264, 1024}},
+                                           TestRequest{"3x1", kSmall, {}, {200, 136, 72}},
+                                           TestRequest{"2x2", kSmall, {"bias"}, {200, 136, 72}}));
 
 }  // namespace
 }  // namespace plait::testing

@@ -16,7 +16,8 @@ inline std::vector<Statement>* program_body(Plan* plan, const std::string& name)
 }
 
 // Calls use(list, index) for every statement with this op, in print order, until it returns true.
-inline bool each(std::vector<Statement>* body, Op op, const std::function<bool(std::vector<Statement>*, std::size_t)>& use) {
+inline bool each(std::vector<Statement>* body, Op op,
+                 const std::function<bool(std::vector<Statement>*, std::size_t)>& use) {
     for (std::size_t i = 0; i < body->size(); ++i) {
         if ((*body)[i].op == op && use(body, i)) return true;
         if (each(&(*body)[i].body, op, use)) return true;
@@ -43,13 +44,16 @@ inline void remove_all(Plan* plan, const std::string& program, Op op) {
     }
 }
 
-inline void set_operand(Plan* plan, const std::string& program, Op op, const std::string& operand, const std::string& value, int n = 0) {
+inline void set_operand(Plan* plan, const std::string& program, Op op, const std::string& operand,
+                        const std::string& value, int n = 0) {
     if (!each(program_body(plan, program), op, [&](auto* list, std::size_t i) {
             if (n-- > 0) return false;
             for (Operand& o : (*list)[i].operands) {
                 if (o.name != operand) continue;
-                if (!o.word.empty()) o.word = value;
-                else o.expr = Expr(value);
+                if (!o.word.empty())
+                    o.word = value;
+                else
+                    o.expr = Expr(value);
                 return true;
             }
             return false;

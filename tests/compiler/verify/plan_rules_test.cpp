@@ -38,7 +38,8 @@ TEST_F(CheckNames, UnknownBarrierAndEdge) {
     expect("check_names", "edge `tiel` is not declared");
 }
 TEST_F(CheckNames, ANameDeclaredTwice) {
-    program_body(&plan, "compute_loader")->insert(program_body(&plan, "compute_loader")->begin() + 1, make_statement(Op::Let, {"epoch", "1"}));
+    program_body(&plan, "compute_loader")
+        ->insert(program_body(&plan, "compute_loader")->begin() + 1, make_statement(Op::Let, {"epoch", "1"}));
     expect("check_names", "`epoch` is declared twice");
 }
 TEST_F(CheckNames, AssignmentToWhatIsNoVar) {
@@ -96,7 +97,8 @@ TEST_F(CheckMaps, CopiesOtherThanEncoded) {
     expect("check_maps", "store_box copies boxes of 32 x 64, map c_map is encoded for 64 x 64");
 }
 TEST_F(CheckMaps, AMapWithoutRowsInUse) {
-    for (const char* program : {"compute_loader", "compute_consumer0", "compute_consumer1"}) set_operand(&plan, program, Op::If, "cond", "rows >= 0");
+    for (const char* program : {"compute_loader", "compute_consumer0", "compute_consumer1"})
+        set_operand(&plan, program, Op::If, "cond", "rows >= 0");
     expect("check_maps", "whose extent is");
 }
 
@@ -117,7 +119,9 @@ TEST_F(CheckAgents, TwoAgentsOnOneWarp) {
 using CheckBarriers = Planted;
 TEST_F(CheckBarriers, ArrivalsThatNobodyMakes) {
     plan.barriers[0].thread_arrivals = 2;
-    expect("check_barriers", "a phase of ab_full counts 2 thread and 0 warpgroup arrivals, but agents arrive from threads [loader] and warpgroups []");
+    expect("check_barriers",
+           "a phase of ab_full counts 2 thread and 0 warpgroup arrivals, but agents arrive from threads [loader] and "
+           "warpgroups []");
 }
 TEST_F(CheckBarriers, BytesThatNeverCome) {
     set_operand(&plan, "compute_loader", Op::BarrierExpect, "bytes", "49168");
@@ -151,7 +155,9 @@ TEST_F(CheckEdges, ScopeTooSmall) {
 }
 TEST_F(CheckEdges, NoProxyFenceBehindAnAcquire) {
     remove(&plan, "compute_loader", Op::FenceAsyncGlobal);
-    expect("check_edges", "uses what wait_flags on edge a_ready (bulk, flag, system, tma) waited for, without fence_async_global between");
+    expect("check_edges",
+           "uses what wait_flags on edge a_ready (bulk, flag, system, tma) waited for, without fence_async_global "
+           "between");
 }
 TEST_F(CheckEdges, AWaitWithoutASignal) {
     remove_all(&plan, "intra_comm_pusher", Op::SignalSet);

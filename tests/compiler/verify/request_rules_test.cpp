@@ -21,7 +21,9 @@ void expect(const Diagnostics& findings, const std::string& rule, const std::str
     EXPECT_TRUE(found) << print(findings);
 }
 
-Diagnostics verify(const TestRequest& r, const Graph& g) { return verify_request(g, r.schedule(), r.problem, r.cluster(), r.target()); }
+Diagnostics verify(const TestRequest& r, const Graph& g) {
+    return verify_request(g, r.schedule(), r.problem, r.cluster(), r.target());
+}
 
 TEST(CheckGraph, AcceptsEveryComposition) {
     EXPECT_TRUE((TestRequest{"2x2", {}, {"bias", "gelu", "residual", "cast"}}.verify().empty()));
@@ -114,15 +116,22 @@ TEST(CheckRoles, RefusesWorkWithoutAPlace) {
 }
 
 TEST(CheckRoles, RefusesSmsWithoutWork) {
-    expect(TestRequest{"1x2", placed("phase", "sms")}.verify(), "check_roles", "role inter_send is placed as sms but has no work: topology 1x2 gives it none");
-    expect(TestRequest{"1x2", {{"inter_reduce", "warp"}}}.verify(), "check_roles", "role inter_reduce is placed as warp but has no work");
-    EXPECT_TRUE((TestRequest{"1x2", placed("phase", "phase")}.verify().empty())) << "one schedule serves many topologies";
+    expect(TestRequest{"1x2", placed("phase", "sms")}.verify(), "check_roles",
+           "role inter_send is placed as sms but has no work: topology 1x2 gives it none");
+    expect(TestRequest{"1x2", {{"inter_reduce", "warp"}}}.verify(), "check_roles",
+           "role inter_reduce is placed as warp but has no work");
+    EXPECT_TRUE((TestRequest{"1x2", placed("phase", "phase")}.verify().empty()))
+        << "one schedule serves many topologies";
 }
 
 TEST(CheckRoles, RefusesMoreSmsThanThereAre) {
-    const Diagnostics findings = TestRequest{"2x2", {{"intra_comm", "sms"}, {"inter_send", "sms"}, {"intra_comm_sms", "4"}, {"inter_send_sms", "2"}}}.verify();
+    const Diagnostics findings =
+        TestRequest{"2x2",
+                    {{"intra_comm", "sms"}, {"inter_send", "sms"}, {"intra_comm_sms", "4"}, {"inter_send_sms", "2"}}}
+            .verify();
     expect(findings, "check_roles", "roles take 6 SMs (intra_comm 4 + inter_send 2), host has 6 and compute needs one");
-    expect(TestRequest{"1x2", {{"intra_comm_sms", "0"}}}.verify(), "check_roles", "role intra_comm is placed as phase on 0 SMs");
+    expect(TestRequest{"1x2", {{"intra_comm_sms", "0"}}}.verify(), "check_roles",
+           "role intra_comm is placed as phase on 0 SMs");
 }
 
 TEST(CheckTiles, ShowsTheNumbers) {
@@ -135,7 +144,10 @@ TEST(CheckPieces, GivenSizesMustFitTheSlots) {
     const Diagnostics findings = TestRequest{"1x2", {{"piece_bytes", "32768"}, {"pieces", "5"}}}.verify();
     expect(findings, "check_pieces", "piece_bytes = 32768 exceeds an operand slot of 16384 bytes");
     expect(findings, "check_pieces", "pieces = 5 exceeds the 4 operand slots");
-    EXPECT_TRUE((TestRequest{"1x2", {{"pieces", "5"}, {"piece_bytes", "4096"}, {"intra_comm", "warp"}, {"inter_send", "warp"}}}.verify().empty()));
+    EXPECT_TRUE(
+        (TestRequest{"1x2", {{"pieces", "5"}, {"piece_bytes", "4096"}, {"intra_comm", "warp"}, {"inter_send", "warp"}}}
+             .verify()
+             .empty()));
 }
 
 TEST(Verify, AllFindingsComeAtOnce) {
@@ -144,7 +156,8 @@ TEST(Verify, AllFindingsComeAtOnce) {
     g.output_dtype = "f32";
     std::set<std::string> rules;
     for (const Diagnostic& d : verify(r, g)) rules.insert(d.rule);
-    EXPECT_EQ(rules, (std::set<std::string>{"check_dtypes", "check_shapes", "check_roles", "check_tiles", "check_pieces"}));
+    EXPECT_EQ(rules,
+              (std::set<std::string>{"check_dtypes", "check_shapes", "check_roles", "check_tiles", "check_pieces"}));
 }
 
 }  // namespace

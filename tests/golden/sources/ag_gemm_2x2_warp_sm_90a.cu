@@ -343,6 +343,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
             ab.advance();
             for (i64 k = 1; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+                mma_begin(ag, acc);
                 mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 1);
                 mma_commit(ag);
                 ab.advance();
@@ -426,6 +427,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
             ab.advance();
             for (i64 k = 1; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
+                mma_begin(ag, acc);
                 mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 1);
                 mma_commit(ag);
                 ab.advance();

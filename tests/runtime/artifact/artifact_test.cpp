@@ -71,20 +71,27 @@ TEST(Manifest, JsonRoundTrips) {
 
 TEST(Manifest, RefusesContradictions) {
     EXPECT_EQ(after([](Manifest& m) { m.abi_version += 1; }),
-              "m, /abi_version: abi version is " + std::to_string(kAbiVersion + 1) + ", this runtime has " + std::to_string(kAbiVersion) +
-                  "\n  | compile the artifact again with this version of plait");
+              "m, /abi_version: abi version is " + std::to_string(kAbiVersion + 1) + ", this runtime has " +
+                  std::to_string(kAbiVersion) + "\n  | compile the artifact again with this version of plait");
     EXPECT_EQ(after([](Manifest& m) { m.world = 5; }), "m, /world: world is 5, but 2 nodes of 2 ranks are 4");
     EXPECT_EQ(after([](Manifest& m) { m.arch = "sm_80"; }), "m, /arch: arch `sm_80` is neither sm_90a nor host");
     EXPECT_EQ(after([](Manifest& m) { m.min_ctas = 0; }), "m, /min_ctas: min_ctas is 0, at least 1 is needed");
-    EXPECT_EQ(after([](Manifest& m) { m.lets[1].value = "later"; }), "m, /lets/1/value: `later` uses the name later, which is neither a launch value nor an earlier let");
-    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].shape[1] = "cta"; }), "m, /tensors/0/shape/1: `cta` uses the name cta, which is neither a launch value nor an earlier let");
-    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].args_offset = 1020; }), "m, /tensors/0/args_offset: pointer of tensor a at 1020 does not fit into 1024 bytes of arguments");
-    EXPECT_EQ(after([](Manifest& m) { m.maps[0].args_offset = UINT64_MAX; }), "m, /maps/0/args_offset: map a_map[1] at 18446744073709551615 does not fit into 1024 bytes of arguments");
+    EXPECT_EQ(after([](Manifest& m) { m.lets[1].value = "later"; }),
+              "m, /lets/1/value: `later` uses the name later, which is neither a launch value nor an earlier let");
+    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].shape[1] = "cta"; }),
+              "m, /tensors/0/shape/1: `cta` uses the name cta, which is neither a launch value nor an earlier let");
+    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].args_offset = 1020; }),
+              "m, /tensors/0/args_offset: pointer of tensor a at 1020 does not fit into 1024 bytes of arguments");
+    EXPECT_EQ(after([](Manifest& m) { m.maps[0].args_offset = UINT64_MAX; }),
+              "m, /maps/0/args_offset: map a_map[1] at 18446744073709551615 does not fit into 1024 bytes of arguments");
     EXPECT_EQ(after([](Manifest& m) { m.tensors[1].name = "a"; }), "m, /tensors/1/name: tensor a stands twice");
-    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].dtype = "f8"; }), "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32");
-    EXPECT_EQ(after([](Manifest& m) { m.maps[0].memory = "b"; }), "m, /maps/0/memory: map a_map[1] lies in `b`, which is neither a tensor nor workspace");
+    EXPECT_EQ(after([](Manifest& m) { m.tensors[0].dtype = "f8"; }),
+              "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32");
+    EXPECT_EQ(after([](Manifest& m) { m.maps[0].memory = "b"; }),
+              "m, /maps/0/memory: map a_map[1] lies in `b`, which is neither a tensor nor workspace");
     EXPECT_EQ(after([](Manifest& m) { m.maps[0].box = {64}; }), "m, /maps/0/box: 1 numbers, 3 are needed");
-    EXPECT_EQ(after([](Manifest& m) { m.wait_sites.push_back(m.wait_sites[0]); }), "m, /wait_sites/1/id: wait site 1 stands twice");
+    EXPECT_EQ(after([](Manifest& m) { m.wait_sites.push_back(m.wait_sites[0]); }),
+              "m, /wait_sites/1/id: wait site 1 stands twice");
 }
 
 TEST(Manifest, RefusesUnreadableText) {
@@ -99,11 +106,15 @@ TEST(LoadArtifact, ReadsAFolder) {
     const testing::TemporaryDirectory folder;
     write_file_atomically(folder / "manifest.json", sample().to_json_text());
     write_file_atomically(folder / "kernel.cu", "// source");
-    write_file_atomically(folder / "kernel.so", "\x7f" "ELF");
+    write_file_atomically(folder / "kernel.so",
+                          "\x7f"
+                          "ELF");
     const Artifact artifact = load_artifact(folder.path());
     EXPECT_EQ(artifact.manifest.name, "ag_gemm");
     EXPECT_EQ(artifact.source, "// source");
-    EXPECT_EQ(artifact.code, "\x7f" "ELF");
+    EXPECT_EQ(artifact.code,
+              "\x7f"
+              "ELF");
     EXPECT_EQ(artifact.code_file, folder / "kernel.so");
 }
 
@@ -113,7 +124,8 @@ TEST(LoadArtifact, ErrorsNameTheFile) {
     write_file_atomically(folder / "manifest.json", sample().to_json_text());
     EXPECT_EQ(load_problem(folder.path()), "cannot read " + (folder / "kernel.cu") + ": No such file or directory");
     write_file_atomically(folder / "kernel.cu", "");
-    EXPECT_EQ(load_problem(folder.path()), "artifact " + folder.path() + " has no code: neither kernel.cubin, kernel.o nor kernel.so");
+    EXPECT_EQ(load_problem(folder.path()),
+              "artifact " + folder.path() + " has no code: neither kernel.cubin, kernel.o nor kernel.so");
     write_file_atomically(folder / "kernel.cubin", "x");
     EXPECT_EQ(load_problem(folder.path()), "artifact " + folder.path() + " is for host, but its code is kernel.cubin");
     write_file_atomically(folder / "kernel.o", "");

@@ -28,12 +28,15 @@ TEST(Library, OpensTheFirstThatWorks) {
 
 TEST(Library, ErrorSaysWhichLibraryIsNeededForWhat) {
     const std::string message = open_error({"libsheep.so.1", "libsheep.so"});
-    EXPECT_TRUE(message.starts_with("libsheep.so.1 is needed for counting sheep and does not open: libsheep.so.1: cannot open")) << message;
+    EXPECT_TRUE(
+        message.starts_with("libsheep.so.1 is needed for counting sheep and does not open: libsheep.so.1: cannot open"))
+        << message;
     EXPECT_NE(message.find("; libsheep.so: cannot open"), std::string::npos) << message;
 }
 
 TEST(Library, ChosenFileIsTheOnlyCandidate) {
-    EXPECT_TRUE(open_error({"libc.so.6"}, "/nowhere/libsheep.so").starts_with("/nowhere/libsheep.so is needed for counting sheep"));
+    EXPECT_TRUE(open_error({"libc.so.6"}, "/nowhere/libsheep.so")
+                    .starts_with("/nowhere/libsheep.so is needed for counting sheep"));
 }
 
 TEST(Library, MissingSymbolIsAnError) {

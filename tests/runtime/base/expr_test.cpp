@@ -80,11 +80,13 @@ TEST(Expr, EvaluatesFunctions) {
 }
 
 TEST(Expr, RasterVisitsEveryTileOnceInGroups) {
-    for (const auto& [rows, cols, group] : {std::array{5, 3, 2}, std::array{1, 1, 8}, std::array{7, 4, 3}, std::array{3, 9, 8}}) {
+    for (const auto& [rows, cols, group] :
+         {std::array{5, 3, 2}, std::array{1, 1, 8}, std::array{7, 4, 3}, std::array{3, 9, 8}}) {
         std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
         std::int64_t last_group = 0;
         for (int u = 0; u < rows * cols; ++u) {
-            const std::string arguments = "(" + std::to_string(u) + ", " + std::to_string(rows) + ", " + std::to_string(cols) + ", " + std::to_string(group) + ")";
+            const std::string arguments = "(" + std::to_string(u) + ", " + std::to_string(rows) + ", " +
+                                          std::to_string(cols) + ", " + std::to_string(group) + ")";
             const auto row = value_of("raster_row" + arguments), col = value_of("raster_col" + arguments);
             EXPECT_TRUE(row >= 0 && row < rows && col >= 0 && col < cols) << arguments;
             EXPECT_GE(row / group, last_group);
@@ -93,7 +95,7 @@ TEST(Expr, RasterVisitsEveryTileOnceInGroups) {
         }
         EXPECT_EQ(seen.size(), static_cast<std::size_t>(rows * cols));
     }
-    EXPECT_EQ(value_of("raster_row(1, 5, 3, 2)"), 1);   // rows first
+    EXPECT_EQ(value_of("raster_row(1, 5, 3, 2)"), 1);  // rows first
     EXPECT_EQ(value_of("raster_col(2, 5, 3, 2)"), 1);
 }
 
@@ -115,9 +117,12 @@ TEST(Expr, RejectsWithColumn) {
     EXPECT_EQ(message_of("(a"), "bad expression `(a`, column 3: expected `)`, found the end");
     EXPECT_EQ(message_of("a ? b"), "bad expression `a ? b`, column 6: expected `:`, found the end");
     EXPECT_EQ(message_of("12x"), "bad expression `12x`, column 1: `12x` is neither a number nor a name");
-    EXPECT_EQ(message_of("99999999999999999999"), "bad expression `99999999999999999999`, column 1: 99999999999999999999 does not fit in 64 bits");
+    EXPECT_EQ(message_of("99999999999999999999"),
+              "bad expression `99999999999999999999`, column 1: 99999999999999999999 does not fit in 64 bits");
     EXPECT_EQ(message_of("1 + min(a)"), "bad expression `1 + min(a)`, column 5: min takes 2 arguments, 1 given");
-    EXPECT_EQ(message_of("mix(a)"), "bad expression `mix(a)`, column 1: no function `mix`, there are min, max, ceil_div, raster_row, raster_col");
+    EXPECT_EQ(
+        message_of("mix(a)"),
+        "bad expression `mix(a)`, column 1: no function `mix`, there are min, max, ceil_div, raster_row, raster_col");
     EXPECT_EQ(message_of("a.1"), "bad expression `a.1`, column 3: expected a field, found `1`");
     EXPECT_EQ(message_of("a = b"), "bad expression `a = b`, column 3: expected an operator or the end, found `=`");
     EXPECT_NE(message_of(std::string(1000, '(')).find("nested more than 200 deep"), std::string::npos);
@@ -140,18 +145,27 @@ std::string random_text(std::mt19937& rng, int depth) {
     const auto pick = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
     const auto sub = [&] { return random_text(rng, depth - 1); };
     if (depth == 0) {
-        static const char* const kLeaves[] = {"0", "1", "42", "-7", "a", "b", "c", "ab.slot", "9223372036854775807", "-9223372036854775808"};
+        static const char* const kLeaves[] = {
+            "0", "1", "42", "-7", "a", "b", "c", "ab.slot", "9223372036854775807", "-9223372036854775808"};
         return kLeaves[pick(10)];
     }
-    static const char* const kOperators[] = {"+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "^", "&&", "||"};
+    static const char* const kOperators[] = {
+        "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "^", "&&", "||"};
     switch (pick(8)) {
-        case 0: return "(" + sub() + ")";
-        case 1: return "x[" + sub() + "]";
-        case 2: return "-(" + sub() + ")";
-        case 3: return "! " + std::string(pick(2) ? "(" + sub() + ")" : "a");
-        case 4: return "(" + sub() + ")?(" + sub() + "):" + sub();
-        case 5: return "ceil_div(" + sub() + ",max(" + sub() + "," + sub() + "))";
-        default: return (pick(2) ? "(" + sub() + ")" : sub()) + kOperators[pick(14)] + (pick(2) ? "(" + sub() + ")" : sub());
+        case 0:
+            return "(" + sub() + ")";
+        case 1:
+            return "x[" + sub() + "]";
+        case 2:
+            return "-(" + sub() + ")";
+        case 3:
+            return "! " + std::string(pick(2) ? "(" + sub() + ")" : "a");
+        case 4:
+            return "(" + sub() + ")?(" + sub() + "):" + sub();
+        case 5:
+            return "ceil_div(" + sub() + ",max(" + sub() + "," + sub() + "))";
+        default:
+            return (pick(2) ? "(" + sub() + ")" : sub()) + kOperators[pick(14)] + (pick(2) ? "(" + sub() + ")" : sub());
     }
 }
 
@@ -159,14 +173,16 @@ std::string random_text(std::mt19937& rng, int depth) {
 void expect_minimal(const std::string& text) {
     const Expr tree = Expr::parse(text);
     for (std::size_t open = 0; open < text.size(); ++open) {
-        const bool call = open > 0 && (std::isalnum(static_cast<unsigned char>(text[open - 1])) != 0 || text[open - 1] == '_');
+        const bool call =
+            open > 0 && (std::isalnum(static_cast<unsigned char>(text[open - 1])) != 0 || text[open - 1] == '_');
         if (text[open] != '(' || call) continue;
         std::size_t close = open;
         for (int depth = 0; close < text.size(); ++close) {
             depth += text[close] == '(' ? 1 : text[close] == ')' ? -1 : 0;
             if (depth == 0) break;
         }
-        if (text.substr(open - (open > 0 ? 1 : 0), 3).find("-(-") != std::string::npos) continue;   // C's decrement, see print
+        if (text.substr(open - (open > 0 ? 1 : 0), 3).find("-(-") != std::string::npos)
+            continue;  // C's decrement, see print
         std::string without = text;
         without.erase(close, 1).erase(open, 1);
         EXPECT_FALSE(same_tree(Expr::parse(without), tree)) << text << " says the same as " << without;

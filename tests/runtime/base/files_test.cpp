@@ -22,7 +22,8 @@ using namespace std::chrono_literals;
 using testing::TemporaryDirectory;
 
 std::size_t entries(const std::string& folder) {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
 
 TEST(Files, WritesAndReadsBytes) {
@@ -32,7 +33,7 @@ TEST(Files, WritesAndReadsBytes) {
     EXPECT_EQ(read_file(folder / "x"), content);
     write_file_atomically(folder / "x", "");
     EXPECT_EQ(read_file(folder / "x"), "");
-    EXPECT_EQ(entries(folder.path()), 1u);   // no temporary file is left
+    EXPECT_EQ(entries(folder.path()), 1u);  // no temporary file is left
     EXPECT_TRUE(file_exists(folder / "x"));
     EXPECT_FALSE(file_exists(folder / "y"));
 }
@@ -62,7 +63,8 @@ TEST(Files, ReadersNeverSeeATornFile) {
     write_file_atomically(path, std::string(100000, 'a'));
     std::atomic<bool> stop{false};
     std::thread writer([&] {
-        for (int i = 0; i < 40; ++i) write_file_atomically(path, std::string(i % 2 == 0 ? 200000 : 100000, i % 2 == 0 ? 'b' : 'a'));
+        for (int i = 0; i < 40; ++i)
+            write_file_atomically(path, std::string(i % 2 == 0 ? 200000 : 100000, i % 2 == 0 ? 'b' : 'a'));
         stop = true;
     });
     while (!stop) {
@@ -115,7 +117,8 @@ TEST(FileLock, TimeoutNamesTheHolder) {
         const FileLock second(folder / "lock", 20ms);
         FAIL();
     } catch (const ArgumentError& error) {
-        EXPECT_EQ(error.message(), "lock " + (folder / "lock") + " is still held by process " + std::to_string(::getpid()) + " after 20 ms");
+        EXPECT_EQ(error.message(), "lock " + (folder / "lock") + " is still held by process " +
+                                       std::to_string(::getpid()) + " after 20 ms");
     }
 }
 

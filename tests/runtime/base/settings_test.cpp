@@ -23,8 +23,10 @@ public:
     }
     ~Environment() {
         for (auto entry = old_.rbegin(); entry != old_.rend(); ++entry) {
-            if (entry->second) ::setenv(entry->first.c_str(), entry->second->c_str(), 1);
-            else ::unsetenv(entry->first.c_str());
+            if (entry->second)
+                ::setenv(entry->first.c_str(), entry->second->c_str(), 1);
+            else
+                ::unsetenv(entry->first.c_str());
         }
     }
 
@@ -77,9 +79,10 @@ TEST(Settings, PrintsTheTable) {
 }
 
 void clear_launchers(Environment& env) {
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
-                             "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_PROCID",
-                             "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}) {
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
+          "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_PROCID",
+          "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}) {
         env.clear(name);
     }
 }

@@ -10,7 +10,8 @@ namespace plait {
 namespace {
 
 std::string text(const std::string& nodes, const std::string& nics, const std::string& more = "") {
-    return R"({"name": "t", "nodes": )" + nodes + R"(, "gpus_per_node": 2, "gpu_name": "g", "arch": "host", "sms": 6, "nics": [)" + nics + "]" + more + "}";
+    return R"({"name": "t", "nodes": )" + nodes +
+           R"(, "gpus_per_node": 2, "gpu_name": "g", "arch": "host", "sms": 6, "nics": [)" + nics + "]" + more + "}";
 }
 std::string problem(const std::string& json) {
     try {
@@ -20,7 +21,8 @@ std::string problem(const std::string& json) {
     }
     return "no error";
 }
-const std::string kNic0 = R"({"name": "n0", "transport": "rc", "gpu": 0})", kNic1 = R"({"name": "n1", "transport": "srd", "gpu": 1, "bandwidth_gbs": 25.5})";
+const std::string kNic0 = R"({"name": "n0", "transport": "rc", "gpu": 0})",
+                  kNic1 = R"({"name": "n1", "transport": "srd", "gpu": 1, "bandwidth_gbs": 25.5})";
 
 TEST(Topology, ReadsJson) {
     const Topology t = Topology::from_json_text(text("3", kNic0 + "," + kNic1), "t.json");
@@ -33,7 +35,8 @@ TEST(Topology, ReadsJson) {
 }
 
 TEST(Topology, JsonRoundTrips) {
-    for (const Topology& t : {Topology::simulated("2x2"), Topology::simulated("16x8"), Topology::from_json_text(text("1", kNic1), "t.json")}) {
+    for (const Topology& t : {Topology::simulated("2x2"), Topology::simulated("16x8"),
+                              Topology::from_json_text(text("1", kNic1), "t.json")}) {
         const std::string json = t.to_json_text();
         EXPECT_EQ(Topology::from_json_text(json, "again").to_json_text(), json);
     }
@@ -56,15 +59,23 @@ TEST(Topology, RejectsBadLabels) {
 }
 
 TEST(Topology, RefusesContradictionsWithPointer) {
-    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "rc", "gpu": 2})")), "t.json, /nics/0/gpu: NIC n belongs to GPU 2, but a node has GPUs 0 to 1");
+    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "rc", "gpu": 2})")),
+              "t.json, /nics/0/gpu: NIC n belongs to GPU 2, but a node has GPUs 0 to 1");
     EXPECT_EQ(problem(text("1", kNic0 + "," + kNic0)), "t.json, /nics/1/name: NIC n0 stands twice");
-    EXPECT_EQ(problem(text("2", kNic0)), "t.json, /nics: 2 nodes, but GPU 1 of a node has no NIC with a transport\n  | add a NIC with `gpu` of that number, or set nodes to 1");
+    EXPECT_EQ(problem(text("2", kNic0)),
+              "t.json, /nics: 2 nodes, but GPU 1 of a node has no NIC with a transport\n  | add a NIC with `gpu` of "
+              "that number, or set nodes to 1");
     EXPECT_EQ(problem(text("0", "")), "t.json, /nodes: nodes is 0, at least 1 is needed");
-    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "smoke", "gpu": 0})")), "t.json, /nics/0/transport: transport `smoke` is none of none, loopback, rc, srd");
-    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "rc", "gpu": 0, "bandwidth_gbs": -1})")), "t.json, /nics/0/bandwidth_gbs: bandwidth is -1, at least 0 is needed");
-    EXPECT_EQ(problem(text("1", "", R"(, "nvlink": 5)")), "t.json, /nvlink: no field `nvlink` here\n  | the nearest is `nics`");
-    EXPECT_EQ(problem(text("1", "", R"(, "shared_memory_bytes": 0)")), "t.json, /shared_memory_bytes: shared_memory_bytes is 0, at least 1024 is needed");
-    EXPECT_EQ(problem(text("100000", kNic0 + "," + kNic1)), "t.json, /nodes: 100000 nodes of 2 GPUs are more than 65536 ranks");
+    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "smoke", "gpu": 0})")),
+              "t.json, /nics/0/transport: transport `smoke` is none of none, loopback, rc, srd");
+    EXPECT_EQ(problem(text("1", R"({"name": "n", "transport": "rc", "gpu": 0, "bandwidth_gbs": -1})")),
+              "t.json, /nics/0/bandwidth_gbs: bandwidth is -1, at least 0 is needed");
+    EXPECT_EQ(problem(text("1", "", R"(, "nvlink": 5)")),
+              "t.json, /nvlink: no field `nvlink` here\n  | the nearest is `nics`");
+    EXPECT_EQ(problem(text("1", "", R"(, "shared_memory_bytes": 0)")),
+              "t.json, /shared_memory_bytes: shared_memory_bytes is 0, at least 1024 is needed");
+    EXPECT_EQ(problem(text("100000", kNic0 + "," + kNic1)),
+              "t.json, /nodes: 100000 nodes of 2 GPUs are more than 65536 ranks");
     EXPECT_EQ(problem(R"({"name": "t"})").substr(0, 20), "5 findings in t.json");
     EXPECT_NE(problem(text("1", "")).find("no error"), std::string::npos);
 }

@@ -1,5 +1,5 @@
-// What only a run of all ranks can find: deadlocks, tiles stored twice or never, reads that nothing orders, and faults of
-// the launch protocol.
+// What only a run of all ranks can find: deadlocks, tiles stored twice or never, reads that nothing orders, and faults
+// of the launch protocol.
 #include <gtest/gtest.h>
 
 #include "compiler/verify/interpreter/interpret.h"
@@ -17,18 +17,20 @@ protected:
     void expect(const std::string& rule, const std::string& text) {
         const Diagnostics findings = verify_plan(plan, target);
         bool found = false;
-        for (const Diagnostic& d : findings) found = found || (d.rule == rule && d.message.find(text) != std::string::npos);
+        for (const Diagnostic& d : findings)
+            found = found || (d.rule == rule && d.message.find(text) != std::string::npos);
         EXPECT_TRUE(found) << rule << ": " << text << "\nfound\n" << print(findings);
     }
 };
 
 using CheckProgress = Interpreted;
 TEST_F(CheckProgress, ReportsWhoWaitsForWhatAndWhatItSees) {
-    remove(&plan, "intra_comm_pusher", Op::SignalSet);    // own chunks; arrived ones are still announced
+    remove(&plan, "intra_comm_pusher", Op::SignalSet);  // own chunks; arrived ones are still announced
     const Diagnostics findings = verify_plan(plan, target);
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_NE(findings[0].message.find("deadlock"), std::string::npos);
-    EXPECT_NE(findings[0].message.find("agent loader waits at compute_loader"), std::string::npos) << findings[0].message;
+    EXPECT_NE(findings[0].message.find("agent loader waits at compute_loader"), std::string::npos)
+        << findings[0].message;
     EXPECT_NE(findings[0].message.find(">= 3, sees 2"), std::string::npos) << findings[0].message;
 }
 TEST_F(CheckProgress, TwoRolesThatWaitForEachOther) {
@@ -151,11 +153,15 @@ TEST(Region, RemembersTheLastWriterOfEachByte) {
     region.write(40, 60, 2);
     region.write(200, 300, 3);
     std::string seen;
-    region.each(30, 250, [&](int event, std::int64_t first, std::int64_t last) { seen += std::to_string(event) + ":" + std::to_string(first) + "-" + std::to_string(last) + " "; });
+    region.each(30, 250, [&](int event, std::int64_t first, std::int64_t last) {
+        seen += std::to_string(event) + ":" + std::to_string(first) + "-" + std::to_string(last) + " ";
+    });
     EXPECT_EQ(seen, "1:30-40 2:40-60 1:60-100 -1:100-200 3:200-250 ");
     region.write(0, 300, 4);
     seen.clear();
-    region.each(0, 300, [&](int event, std::int64_t first, std::int64_t last) { seen += std::to_string(event) + ":" + std::to_string(first) + "-" + std::to_string(last) + " "; });
+    region.each(0, 300, [&](int event, std::int64_t first, std::int64_t last) {
+        seen += std::to_string(event) + ":" + std::to_string(first) + "-" + std::to_string(last) + " ";
+    });
     EXPECT_EQ(seen, "4:0-300 ");
 }
 
@@ -164,7 +170,8 @@ TEST(Cover, FindsHolesOverlapsAndStoresOutside) {
     cover.add(0, 64, 0, 64);
     cover.add(0, 64, 64, 8);
     EXPECT_EQ(cover.problem(64, 72), "");
-    EXPECT_NE(cover.problem(65, 72).find("rows [64, 65) columns [0, 64) are written 0 times"), std::string::npos) << cover.problem(65, 72);
+    EXPECT_NE(cover.problem(65, 72).find("rows [64, 65) columns [0, 64) are written 0 times"), std::string::npos)
+        << cover.problem(65, 72);
     EXPECT_NE(cover.problem(60, 72).find("outside"), std::string::npos);
     cover.add(10, 1, 70, 2);
     EXPECT_NE(cover.problem(64, 72).find("2 times"), std::string::npos);
