@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "compiler/backend/cache.h"
@@ -9,6 +10,7 @@
 #include "compiler/codegen/emit.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/lower.h"
+#include "compiler/verify/verify.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/settings.h"
@@ -17,7 +19,9 @@
 namespace plait {
 namespace {
 
-constexpr int kKeyFormat = 1;  // of the text that is hashed into the key
+// Of the text that is hashed into the key. Raised when the verifier becomes stricter, too: what is cached is not
+// proven again.
+constexpr int kKeyFormat = 1;
 
 class Stopwatch {
 public:
@@ -79,7 +83,7 @@ BuiltEntry build_entry(const Toolchain& toolchain, const Source& source, const M
 }
 
 Artifact build(const Plan& plan, const Problem& problem, const Target& target, const Provenance& provenance,
-               const CompileOptions& options, CompileStats& stats) {
+               const std::function<void()>& prove, const CompileOptions& options, CompileStats& stats) {
     if (plan.target != target.arch)
         throw ArgumentError("plan " + plan.name + " is for " + plan.target + ", the target is " + target.arch);
     Settings settings = Settings::from_environment();
@@ -90,7 +94,10 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
     Toolchain toolchain = find_toolchain(target, options.shared_object);
     manifest.key = cache_key(source, toolchain, manifest);
     ExtraFiles extra = dumped_texts(plan, source, provenance, settings);
-    auto make = [&] { return build_entry(toolchain, source, manifest, extra); };
+    auto make = [&] {
+        prove();
+        return build_entry(toolchain, source, manifest, extra);
+    };
     Artifact artifact;
     if (options.use_cache) {
         ArtifactCache cache(options.cache_dir.empty() ? settings.cache_dir : options.cache_dir);
@@ -117,7 +124,7 @@ Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& pr
     CompileStats& s = stats ? *stats : local;
     s = {};
     Stopwatch total, watch;
-    Plan plan = lower(graph, schedule, problem, topology, target);
+    Plan plan = lower_unproven(graph, schedule, problem, topology, target);
     s.lower_ms = watch.lap_ms();
     ScheduleFile file{without_provenance(graph), schedule, problem, "", ""};
     nlohmann::json meaning = {{"schedule", print_schedule(file)},
@@ -125,7 +132,13 @@ Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& pr
                               {"arch", target.arch},
                               {"sms", target.sms}};
     Provenance provenance{sha256_hex(meaning.dump()), print_schedule({graph, schedule, problem, topology.name, ""})};
-    Artifact artifact = build(plan, problem, target, provenance, options, s);
+    auto prove = [&] {
+        Stopwatch proof;
+        throw_if_any(verify_plan(plan, target));
+        s.verify_ms = proof.lap_ms();
+    };
+    Artifact artifact = build(plan, problem, target, provenance, prove, options, s);
+    s.backend_ms -= s.verify_ms;
     s.total_ms = total.lap_ms();
     return artifact;
 }
@@ -136,7 +149,8 @@ Artifact compile_plan(const Plan& plan, const Problem& problem, const Target& ta
     CompileStats& s = stats ? *stats : local;
     s = {};
     Stopwatch total;
-    Artifact artifact = build(plan, problem, target, {sha256_hex(print_plan(plan, false)), ""}, options, s);
+    Artifact artifact = build(
+        plan, problem, target, {sha256_hex(print_plan(plan, false)), ""}, [] {}, options, s);
     s.total_ms = total.lap_ms();
     return artifact;
 }

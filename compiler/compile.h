@@ -11,7 +11,7 @@ namespace plait {
 
 struct CompileStats {
     bool cache_hit = false;
-    double lower_ms = 0, emit_ms = 0, backend_ms = 0, total_ms = 0;
+    double lower_ms = 0, verify_ms = 0, emit_ms = 0, backend_ms = 0, total_ms = 0;
 };
 struct CompileOptions {
     std::string cache_dir;        // empty: the setting PLAIT_CACHE_DIR, else ~/.cache/plait
@@ -23,7 +23,7 @@ struct CompileOptions {
 Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
                  const Target& target, const CompileOptions& options = {}, CompileStats* stats = nullptr);
 
-// The stages after lowering, for tests: a Plan that was edited by hand compiles by the same path.
+// The stages after lowering, for tests: a Plan that was edited by hand compiles by the same path, unverified.
 struct Plan;
 Artifact compile_plan(const Plan& plan, const Problem& problem, const Target& target, const CompileOptions& options = {},
                       CompileStats* stats = nullptr);

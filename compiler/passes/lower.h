@@ -11,4 +11,9 @@ namespace plait {
 Plan lower(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
            const Target& target);
 
+// lower() without verify_plan, for a caller that calls it later: compile() does where the artifact is not cached, since a
+// cached one was proven when it was built.
+Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
+                    const Target& target);
+
 }  // namespace plait

@@ -16,7 +16,6 @@ public:
 
     void program(Block& b) {
         b.add(Op::Pipe, {"ab", "stages"});
-        b.add(Op::Pipe, {"done", "stages"});
         b.add(Op::Pipe, {"ring", "2"});
         b.loop([&](Block& next) {
             next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
@@ -39,33 +38,20 @@ public:
     }
 
 private:
-    // One group stays in flight: the tensor cores never wait for the barrier of the next block.
+    // No group stays in flight over an iteration: with two consumer warpgroups one waits while the other multiplies, so
+    // nothing is lost, and ptxas never sees an accumulator named while a wgmma writes it (C7518, C7520: serialized).
     void multiply(Block& b) {
         b.add(Op::AccDeclare, {"acc", std::to_string(c_.consumer_rows), "tile_n"});
-        issue(b, "0");
-        b.for_each("k", "1", "k_blocks", "1", [&](Block& block) {
-            issue(block, "1");
-            block.add(Op::MmaWait, {"1", "acc"});
-            release(block);
+        b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
+            block.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
+            block.add(Op::MmaBegin, {"acc"});
+            block.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
+                                     std::to_string(first_row_), "b_stage[ab.slot]", "k != 0"});
+            block.add(Op::MmaCommit);
+            block.add(Op::MmaWait, {"0", "acc"});
+            block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
+            block.add(Op::Advance, {"ab"});
         });
-        b.add(Op::MmaWait, {"0", "acc"});
-        release(b);
-    }
-
-    // wgmma.fence stands before every issue: mma_wait names the accumulator, which to ptxas is an access between two
-    // issues. Without the fence it inserts one of its own and serializes the wgmmas (C7519, C7520).
-    void issue(Block& b, const char* accumulate) {
-        b.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
-        b.add(Op::MmaBegin, {"acc"});
-        b.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
-                             std::to_string(first_row_), "b_stage[ab.slot]", accumulate});
-        b.add(Op::MmaCommit);
-        b.add(Op::Advance, {"ab"});
-    }
-
-    void release(Block& b) {
-        b.signal(Op::BarrierArrive, {"ab_empty[done.slot]"}, "ab_free");
-        b.add(Op::Advance, {"done"});
     }
 
     static std::string offset(const std::string& base, std::int64_t more) {

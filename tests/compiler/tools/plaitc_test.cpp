@@ -1,0 +1,102 @@
+// The plaitc program as a user calls it, with an empty environment.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "compiler/ir/text.h"
+#include "runtime/artifact/artifact.h"
+#include "runtime/base/files.h"
+
+namespace plait {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+    int status = -1;
+    std::string output;  // standard output and standard error
+};
+
+class Plaitc : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!file_exists(kProgram)) GTEST_SKIP() << "plaitc is not built (CLI11 missing)";
+        folder_ = make_temporary_directory(fs::temp_directory_path().string());
+    }
+    void TearDown() override {
+        if (!folder_.empty()) remove_recursively(folder_);
+    }
+    Outcome run(const std::string& arguments) const {
+        const std::string command = "cd " PLAIT_SOURCE_DIR " && env -i " + kProgram + " " + arguments +
+                                    " --cache-dir " + folder_ + "/cache 2>&1";
+        Outcome outcome;
+        FILE* pipe = popen(command.c_str(), "r");
+        std::array<char, 4096> buffer{};
+        while (std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
+            outcome.output.append(buffer.data(), count);
+        const int status = pclose(pipe);
+        outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        return outcome;
+    }
+
+    const std::string kProgram = std::string(PLAIT_BINARY_DIR) + "/bin/plaitc";
+    const std::string kSmall = "schedules/ag_gemm.json --topology 1x2 --shape M=256,N=256,K=128";
+    std::string folder_;
+};
+
+TEST_F(Plaitc, WritesAFolderThatTheRuntimeLoads) {
+    const Outcome outcome = run(kSmall + " --target host -o " + folder_ + "/out");
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const Artifact artifact = load_artifact(folder_ + "/out");
+    EXPECT_EQ(fs::path(artifact.code_file).filename(), "kernel.so");
+    EXPECT_EQ(artifact.manifest.m_max, 256);
+    EXPECT_EQ(artifact.manifest.world, 2);
+    EXPECT_NE(artifact.source.find("// ---- role compute"), std::string::npos);
+}
+
+TEST_F(Plaitc, MakesACubinWithoutEnvironmentOrGpu) {
+    const Outcome outcome = run(kSmall + " --target sm_90a -o " + folder_ + "/out --print summary");
+    if (outcome.output.find("libnvrtc") != std::string::npos) GTEST_SKIP() << outcome.output;
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const Artifact artifact = load_artifact(folder_ + "/out");
+    EXPECT_EQ(fs::path(artifact.code_file).filename(), "kernel.cubin");
+    EXPECT_GT(artifact.manifest.registers, 0);
+    EXPECT_NE(outcome.output.find("registers"), std::string::npos);
+}
+
+// A folder that held another target's code holds one target's code afterwards.
+TEST_F(Plaitc, ReplacesWhatTheFolderHeldBefore) {
+    fs::create_directories(folder_ + "/out");
+    write_file_atomically(folder_ + "/out/kernel.cubin", "stale");
+    ASSERT_EQ(run(kSmall + " --target host -o " + folder_ + "/out").status, 0);
+    EXPECT_NO_THROW(load_artifact(folder_ + "/out"));
+}
+
+TEST_F(Plaitc, PrintsAPlanThatParses) {
+    const Outcome outcome = run(kSmall + " --target host --print plan --set stages=3");
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const Plan plan = parse_plan(outcome.output);
+    EXPECT_EQ(plan.world, 2);
+}
+
+TEST_F(Plaitc, PrintsWhatIsWrongAndWhatToDo) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"schedules/ag_gemm.json --set stagess=3 --print plan", "nearest is `stages`"},
+        {"schedules/ag_gemm.json --shape M=many --print plan", "`many` is not a positive integer"},
+        {"schedules/ag_gemm.json --shape X=3 --print plan", "there is no size X"},
+        {"schedules/ag_gemm.json --target sm_80 --print plan", "targets are sm_90a and host"},
+        {"schedules/missing.json --print plan", "cannot read"},
+        {"schedules/ag_gemm.json", "give -o DIR"},
+    };
+    for (const auto& [arguments, expected] : cases) {
+        const Outcome outcome = run(arguments);
+        EXPECT_EQ(outcome.status, 1) << arguments;
+        EXPECT_NE(outcome.output.find(expected), std::string::npos) << arguments << "\n" << outcome.output;
+    }
+}
+
+}  // namespace
+}  // namespace plait
