@@ -175,7 +175,7 @@ class Bench:
             for offset in range(len(names)):
                 name = names[(iteration + offset) % len(names)]
                 start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                for value in range(4):
+                for value in range(12):   # long enough that the host has queued the call before the GPU gets to it
                     self.flush_buffer.fill_(value)
                 dist.all_reduce(self.align)
                 start.record()
@@ -285,20 +285,25 @@ class Bench:
     def gemm_alone(self, iterations):
         """The compute role alone against torch.matmul, one GPU (both ranks run it, the slowest counts)."""
         if self.rank == 0:
-            print("\nGEMM alone, M N K: torch.matmul ms, plait ms, plait speed / torch speed, error / tolerance")
+            print("\nGEMM alone, M N K: torch.matmul ms, plait ms, plait speed / torch speed, error / tolerance, host time of a warm call")
         local = plait.jit(gemm._function, schedule=dict(pair.split("=") for pair in self.args.gemm_set))
         for m, n, k in [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 14336, 8192)]:
             g = torch.Generator(device=self.device).manual_seed(self.rank)
-            a = torch.randn(m, k, generator=g, device=self.device).bfloat16()
-            b = torch.randn(k, n, generator=g, device=self.device).bfloat16()
+            a = (torch.randn(m, k, generator=g, device=self.device) * k ** -0.25).bfloat16()
+            b = (torch.randn(k, n, generator=g, device=self.device) * k ** -0.25).bfloat16()
             out = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device=self.device)
             ref = torch.empty(m, n, dtype=torch.bfloat16, device=self.device)
             local(a, b, session=self.session, out=out)
             torch.cuda.synchronize()
             error = self.agree(error_over_tolerance(out, a.float() @ b.float(), k))
+            began = time.perf_counter()
+            for _ in range(50):
+                local(a, b, session=self.session, out=out)
+            host_us = (time.perf_counter() - began) / 50 * 1e6
+            torch.cuda.synchronize()
             t = self.time({"torch": lambda: torch.mm(a, b, out=ref), "plait": lambda: local(a, b, session=self.session, out=out)}, iterations)
             if self.rank == 0:
-                print(f"{m} {n} {k}: {t['torch']:.4f} {t['plait']:.4f} {t['torch'] / t['plait']:.3f} {error:.3f}", flush=True)
+                print(f"{m} {n} {k}: {t['torch']:.4f} {t['plait']:.4f} {t['torch'] / t['plait']:.3f} {error:.3f}, host {host_us:.0f} us a call", flush=True)
 
 
 def main():

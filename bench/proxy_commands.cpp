@@ -2,7 +2,8 @@
 //
 //   build/bin/bench_proxy_commands
 //
-// The network costs nothing here (NullSession completes everything at the next step), so the figures are the proxy's own.
+// The network costs nothing here (NullSession completes everything at the next step), so the figures are the proxy's
+// own.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -72,7 +73,8 @@ BENCHMARK(ProxyDrain)->Arg(1)->Arg(8)->Arg(64);
 
 void ProxyDrainLoopback(benchmark::State& state) {
     Rings rings(4096);
-    std::vector<unsigned char> workspaces[2] = {std::vector<unsigned char>(1 << 20), std::vector<unsigned char>(1 << 20)};
+    std::vector<unsigned char> workspaces[2] = {std::vector<unsigned char>(1 << 20),
+                                                std::vector<unsigned char>(1 << 20)};
     LoopbackEndpoint endpoint;
     endpoint.fabric = LoopbackFabric::in_process(2);
     for (auto& workspace : workspaces) endpoint.workspaces.push_back({workspace.data(), workspace.size()});
@@ -84,8 +86,8 @@ void ProxyDrainLoopback(benchmark::State& state) {
 }
 BENCHMARK(ProxyDrainLoopback)->Arg(64);
 
-// A command published while the proxy spins: time until the session has it. One thread plays both sides in turn, so this
-// is the proxy's share alone, without the cache line's way between cores.
+// A command published while the proxy spins: time until the session has it. One thread plays both sides in turn, so
+// this is the proxy's share alone, without the cache line's way between cores.
 void ProxyCommandToPost(benchmark::State& state) {
     Rings rings(64);
     NullSession session;
@@ -98,7 +100,8 @@ void ProxyCommandToPost(benchmark::State& state) {
         const auto published = Clock::now();
         rings.publish(*memory, position, 4096);
         while (proxy.completed_prefix() <= position) proxy.step();
-        nanoseconds.push_back(std::chrono::duration<double, std::nano>(session.post_times[position % 64] - published).count());
+        nanoseconds.push_back(
+            std::chrono::duration<double, std::nano>(session.post_times[position % 64] - published).count());
         ++position;
     }
     std::sort(nanoseconds.begin(), nanoseconds.end());

@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-constexpr int kStreams = 2;                    // per peer; the ordered session uses the first
+constexpr int kStreams = 2;  // per peer; the ordered session uses the first
 
 using StreamHandle = std::unique_ptr<cu::StreamObject, std::function<void(cu::Stream)>>;
 using EventHandle = std::unique_ptr<cu::EventObject, std::function<void(cu::Event)>>;
@@ -41,22 +41,25 @@ public:
             ContextScope context(driver_, options_.context);
             peers_.clear();
         } catch (const Error&) {
-            peers_.clear();                    // the context is gone, and its streams with it
+            peers_.clear();  // the context is gone, and its streams with it
         }
     }
 
     bool try_post(const PutRequest& request) override {
         const auto rank = request.destination_rank;
         const bool reachable = rank < peers_.size() && options_.bases[rank] != 0;
-        check_put(request, peers_.size(), options_.workspace_bytes, reachable ? options_.workspace_bytes : 0, describe());
+        check_put(request, peers_.size(), options_.workspace_bytes, reachable ? options_.workspace_bytes : 0,
+                  describe());
         Peer& peer = *peers_[rank];
         if (peer.under_way.size() >= options_.queue_depth) {
             ++counters_.queue_full;
             return false;
         }
         Put put{request};
-        if (ordered_) post_ordered(peer, &put);
-        else post_unordered(peer, &put);
+        if (ordered_)
+            post_ordered(peer, &put);
+        else
+            post_unordered(peer, &put);
         peer.under_way.push_back(put);
         ++counters_.posted;
         counters_.bytes += request.bytes;
@@ -65,7 +68,8 @@ public:
 
     bool step(std::vector<std::uint64_t>* completed, std::vector<Arrival>* arrivals) override {
         bool moved = false;
-        for (auto& peer : peers_) moved |= ordered_ ? retire_ordered(*peer, completed) : retire_unordered(*peer, completed);
+        for (auto& peer : peers_)
+            moved |= ordered_ ? retire_ordered(*peer, completed) : retire_unordered(*peer, completed);
         if (ordered_) return moved;
         for (std::uint32_t sender = 0; sender < fabric_->world(); ++sender)
             while (const auto entry = fabric_->receive(static_cast<std::uint32_t>(options_.rank), sender)) {
@@ -79,7 +83,8 @@ public:
     SessionCounters counters() const override { return counters_; }
 
     std::string describe() const override {
-        return fmt::format("cuda loopback {}, rank {}, nic {}", ordered_ ? "ordered" : "unordered", options_.rank, options_.nic);
+        return fmt::format("cuda loopback {}, rank {}, nic {}", ordered_ ? "ordered" : "unordered", options_.rank,
+                           options_.nic);
     }
 
 private:
@@ -87,8 +92,8 @@ private:
 
     struct Put {
         PutRequest request;
-        cu::Event pending[kStreams] = {};      // null once seen done
-        bool completed = false;                // the source is free; the arrival may still wait for room or for its turn
+        cu::Event pending[kStreams] = {};  // null once seen done
+        bool completed = false;            // the source is free; the arrival may still wait for room or for its turn
     };
     struct Peer {
         StreamHandle streams[kStreams];
@@ -102,18 +107,22 @@ private:
     void open_peer(Peer& peer, cu::DevicePointer base, cu::DevicePointer scratch) {
         for (StreamHandle& stream : peer.streams) {
             cu::Stream created = nullptr;
-            check_driver(driver_, driver_.stream_create(&created, cu::kStreamNonBlocking), "stream of the CUDA loopback session");
+            check_driver(driver_, driver_.stream_create(&created, cu::kStreamNonBlocking),
+                         "stream of the CUDA loopback session");
             stream = {created, driver_.stream_destroy};
             check_driver(driver_, driver_.copy_async(scratch, base, 8, created), "first copy from a peer's workspace",
                          "is peer access mapped?");
-            check_driver(driver_, driver_.stream_write_value(created, scratch + 64, 1, cu::kWriteValueDefault), "first stream write");
+            check_driver(driver_, driver_.stream_write_value(created, scratch + 64, 1, cu::kWriteValueDefault),
+                         "first stream write");
         }
         for (std::uint64_t index = 0; index < options_.queue_depth * kStreams; ++index) {
             cu::Event event = nullptr;
-            check_driver(driver_, driver_.event_create(&event, cu::kEventDisableTiming), "event of the CUDA loopback session");
+            check_driver(driver_, driver_.event_create(&event, cu::kEventDisableTiming),
+                         "event of the CUDA loopback session");
             peer.events.emplace_back(event, driver_.event_destroy);
             peer.free_events.push_back(event);
-            check_driver(driver_, driver_.event_record(event, peer.streams[0].get(), cu::kEventDefault), "first record of an event");
+            check_driver(driver_, driver_.event_record(event, peer.streams[0].get(), cu::kEventDefault),
+                         "first record of an event");
         }
         for (StreamHandle& stream : peer.streams)
             check_driver(driver_, driver_.stream_synchronize(stream.get()), "first use of the CUDA loopback streams");
@@ -124,7 +133,8 @@ private:
         const char* name = nullptr;
         driver_.error_name(result, &name);
         throw_failed_put({request.id, static_cast<std::uint32_t>(options_.rank), request.destination_rank, options_.nic,
-                          static_cast<std::uint32_t>(stream), fmt::format("{}: {}", call, name ? name : fmt::format("error {}", result))});
+                          static_cast<std::uint32_t>(stream),
+                          fmt::format("{}: {}", call, name ? name : fmt::format("error {}", result))});
     }
 
     void copy(Peer& peer, const PutRequest& request, int stream, std::uint64_t from, std::uint64_t bytes) {
@@ -138,14 +148,15 @@ private:
     void record(Peer& peer, Put* put, int stream) {
         put->pending[stream] = peer.free_events.back();
         peer.free_events.pop_back();
-        check_put_call(driver_.event_record(put->pending[stream], peer.streams[stream].get(), cu::kEventDefault), put->request, stream,
-                       "cuEventRecord");
+        check_put_call(driver_.event_record(put->pending[stream], peer.streams[stream].get(), cu::kEventDefault),
+                       put->request, stream, "cuEventRecord");
     }
 
     void post_ordered(Peer& peer, Put* put) {
         const PutRequest& request = put->request;
         copy(peer, request, 0, 0, request.bytes);
-        check_put_call(driver_.stream_write_value(peer.streams[0].get(), options_.bases[request.destination_rank] + request.signal_offset,
+        check_put_call(driver_.stream_write_value(peer.streams[0].get(),
+                                                  options_.bases[request.destination_rank] + request.signal_offset,
                                                   request.signal_value, cu::kWriteValueDefault),
                        request, 0, "cuStreamWriteValue64");
         record(peer, put, 0);
@@ -212,7 +223,8 @@ private:
 
     static bool may_announce(const Peer& peer, std::size_t index) {
         for (std::size_t earlier = 0; earlier < index; ++earlier)
-            if (peer.under_way[earlier].request.signal_offset == peer.under_way[index].request.signal_offset) return false;
+            if (peer.under_way[earlier].request.signal_offset == peer.under_way[index].request.signal_offset)
+                return false;
         return true;
     }
 
@@ -224,7 +236,7 @@ private:
     CudaLoopbackOptions options_;
     const Driver& driver_;
     bool ordered_;
-    std::shared_ptr<LoopbackFabric> fabric_;   // unordered only
+    std::shared_ptr<LoopbackFabric> fabric_;  // unordered only
     std::vector<std::unique_ptr<Peer>> peers_;
     SessionCounters counters_;
 };
@@ -233,10 +245,12 @@ private:
 
 std::unique_ptr<ProxySession> make_cuda_loopback(const CudaLoopbackOptions& options) {
     if (!options.driver || options.world < 1 || options.rank < 0 || options.rank >= options.world ||
-        options.bases.size() != static_cast<std::size_t>(options.world) || options.bases[options.rank] == 0 || options.queue_depth == 0)
-        throw ArgumentError(fmt::format("a CUDA loopback session of rank {} of {} with {} workspaces and a queue of {}", options.rank,
-                                        options.world, options.bases.size(), options.queue_depth),
-                            "give a driver, one workspace per rank, the own one mapped, and a queue_depth of at least 1");
+        options.bases.size() != static_cast<std::size_t>(options.world) || options.bases[options.rank] == 0 ||
+        options.queue_depth == 0)
+        throw ArgumentError(
+            fmt::format("a CUDA loopback session of rank {} of {} with {} workspaces and a queue of {}", options.rank,
+                        options.world, options.bases.size(), options.queue_depth),
+            "give a driver, one workspace per rank, the own one mapped, and a queue_depth of at least 1");
     return std::make_unique<CudaLoopback>(options);
 }
 

@@ -14,7 +14,7 @@
 
 namespace plait {
 
-inline constexpr std::uint32_t kEfaCapsRdmaWrite = 1u << 3;   // EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE
+inline constexpr std::uint32_t kEfaCapsRdmaWrite = 1u << 3;  // EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE
 #if defined(PLAIT_EFADV_RDMA_WRITE)
 static_assert(kEfaCapsRdmaWrite == EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE);
 #endif
@@ -28,7 +28,7 @@ struct SrdWrite {
     std::uint64_t remote_address = 0, local_address = 0;
     std::uint32_t remote_key = 0, local_key = 0, bytes = 0;
     bool has_immediate = false;
-    std::uint32_t immediate = 0;         // host byte order
+    std::uint32_t immediate = 0;  // host byte order
 };
 
 struct EfaApi {
@@ -39,8 +39,8 @@ struct EfaApi {
     std::shared_ptr<Library> library, verbs_library;
 };
 
-// Paths: the settings efa_library and ibverbs_library, empty for the system's. DeviceError where a library or a function
-// is missing.
+// Paths: the settings efa_library and ibverbs_library, empty for the system's. DeviceError where a library or a
+// function is missing.
 std::shared_ptr<const EfaApi> open_efa(const std::string& path = "", const std::string& verbs_path = "");
 
 }  // namespace plait

@@ -16,8 +16,12 @@ struct SrdMailboxes {
     SrdMailboxes(std::uint32_t world, std::uint32_t slots);
     SignalDescriptor* table(unsigned char* box, std::uint32_t rank) const;
     u64* credit(unsigned char* box, std::uint32_t rank) const;
-    std::uint64_t table_offset(std::uint32_t rank) const { return std::uint64_t{rank} * slots * sizeof(SignalDescriptor); }
-    std::uint64_t credit_offset(std::uint32_t rank) const { return table_offset(world) + std::uint64_t{rank} * sizeof(u64); }
+    std::uint64_t table_offset(std::uint32_t rank) const {
+        return std::uint64_t{rank} * slots * sizeof(SignalDescriptor);
+    }
+    std::uint64_t credit_offset(std::uint32_t rank) const {
+        return table_offset(world) + std::uint64_t{rank} * sizeof(u64);
+    }
     std::uint64_t bytes() const { return credit_offset(world); }
 
     std::uint32_t world, slots;
@@ -48,7 +52,7 @@ public:
     std::uint64_t max_message_bytes() const { return max_message_bytes_; }
     SrdPeerInfo own_info() const;
     VerbsHandle<ibv_ah> path_to(const SrdPeerInfo& peer, const std::string& who) const;
-    int post(const SrdWrite& write) const { return efa_->write(queue_pair_.get(), write); }   // an errno
+    int post(const SrdWrite& write) const { return efa_->write(queue_pair_.get(), write); }  // an errno
     void post_receives(std::uint32_t count) const;
 
 private:
@@ -68,6 +72,6 @@ private:
     VerbsHandle<ibv_qp> queue_pair_;
 };
 
-inline constexpr std::uint64_t kSrdReceiveId = ~0ull;    // wr_id of every receive
+inline constexpr std::uint64_t kSrdReceiveId = ~0ull;  // wr_id of every receive
 
 }  // namespace plait

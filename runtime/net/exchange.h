@@ -9,7 +9,7 @@ namespace plait {
 
 struct Exchange {
     std::function<void(const std::string& key, const std::string& value)> set;
-    std::function<std::string(const std::string& key, std::uint64_t timeout_ns)> get;   // TransportError on timeout
+    std::function<std::string(const std::string& key, std::uint64_t timeout_ns)> get;  // TransportError on timeout
     std::uint64_t timeout_ns = 60'000'000'000ull;
 };
 

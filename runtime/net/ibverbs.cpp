@@ -19,33 +19,40 @@ namespace {
 constexpr int kPollBatch = 32;
 constexpr std::uint32_t kInlineBytes = kFlagBytes;
 constexpr std::uint64_t kStepsPerClockRead = 256;
-constexpr int kPeerShift = 48;                 // wr_id: index of the peer, then the work request's number on its queue pair
+constexpr int kPeerShift = 48;  // wr_id: index of the peer, then the work request's number on its queue pair
 constexpr std::uint64_t kNumberMask = (1ull << kPeerShift) - 1;
 
 class RcSession final : public ProxySession {
 public:
     RcSession(std::shared_ptr<const VerbsApi> api, const RcOptions& options)
-        : options_(options), device_(VerbsDevice::open(std::move(api), options.device)),
+        : options_(options),
+          device_(VerbsDevice::open(std::move(api), options.device)),
           memory_(device_->register_memory(options.workspace, true, options.dmabuf_fd)),
-          cq_(device_->create_cq(static_cast<int>(std::max<std::size_t>(1, options.peers.size()) * options.send_depth))),
+          cq_(device_->create_cq(
+              static_cast<int>(std::max<std::size_t>(1, options.peers.size()) * options.send_depth))),
           peer_index_(options.world, -1) {
         options_.max_message_bytes = std::min(options_.max_message_bytes, device_->max_message_bytes());
         if (options_.max_message_bytes == 0)
-            throw TransportError(fmt::format("port {} of nic {} says that it takes no messages", device_->port(), device_->name()));
+            throw TransportError(
+                fmt::format("port {} of nic {} says that it takes no messages", device_->port(), device_->name()));
         for (std::uint32_t rank : options_.peers) open_peer(rank);
         for (auto& peer : peers_) connect(*peer);
-        for (auto& peer : peers_) options_.exchange.get(key("up", peer->rank, options_.rank), options_.exchange.timeout_ns);
+        for (auto& peer : peers_)
+            options_.exchange.get(key("up", peer->rank, options_.rank), options_.exchange.timeout_ns);
     }
 
     bool try_post(const PutRequest& request) override {
         Peer* peer = peer_of(request.destination_rank);
-        check_put(request, options_.world, options_.workspace.bytes, peer ? peer->remote.workspace_bytes : 0, describe());
-        if (!peer) throw TransportError(fmt::format("put {} names rank {}, which is not connected: {}", request.id,
-                                                    request.destination_rank, describe()));
+        check_put(request, options_.world, options_.workspace.bytes, peer ? peer->remote.workspace_bytes : 0,
+                  describe());
+        if (!peer)
+            throw TransportError(fmt::format("put {} names rank {}, which is not connected: {}", request.id,
+                                             request.destination_rank, describe()));
         const std::uint64_t messages = (request.bytes + options_.max_message_bytes - 1) / options_.max_message_bytes;
         if (messages + 1 > options_.send_depth)
-            throw TransportError(fmt::format("put {} of {} bytes takes {} work requests, the queue holds {}: {}", request.id,
-                                             request.bytes, messages + 1, options_.send_depth, describe()), "raise send_depth");
+            throw TransportError(fmt::format("put {} of {} bytes takes {} work requests, the queue holds {}: {}",
+                                             request.id, request.bytes, messages + 1, options_.send_depth, describe()),
+                                 "raise send_depth");
         if (peer->numbered - peer->retired + messages + 1 > options_.send_depth) {
             ++counters_.queue_full;
             return false;
@@ -73,24 +80,24 @@ public:
     SessionCounters counters() const override { return counters_; }
 
     std::string describe() const override {
-        return fmt::format("ibverbs rc, rank {}, nic {}, port {}, gid index {}", options_.rank, device_->name(), device_->port(),
-                           device_->gid_index());
+        return fmt::format("ibverbs rc, rank {}, nic {}, port {}, gid index {}", options_.rank, device_->name(),
+                           device_->port(), device_->gid_index());
     }
 
 private:
     struct Put {
-        std::uint64_t id, last_number;         // number after its last work request
+        std::uint64_t id, last_number;  // number after its last work request
     };
-    struct Work {                              // linked when it is posted: a vector moves its elements
+    struct Work {  // linked when it is posted: a vector moves its elements
         ibv_send_wr request;
         ibv_sge segment;
-        u64 flag;                              // source of the inline flag write, read by ibv_post_send
+        u64 flag;  // source of the inline flag write, read by ibv_post_send
     };
     struct Peer {
         std::uint32_t rank = 0, index = 0;
         RcEndpointInfo own, remote;
         std::uint64_t numbered = 0, retired = 0;
-        std::vector<Work> collected;           // numbered, not yet with the NIC
+        std::vector<Work> collected;  // numbered, not yet with the NIC
         std::deque<Put> puts;
         std::chrono::steady_clock::time_point last_busy = std::chrono::steady_clock::now();
         VerbsHandle<ibv_qp> queue_pair;
@@ -100,13 +107,15 @@ private:
         return fmt::format("{}{}/{}/{}", options_.key_prefix, what, from, to);
     }
     Peer* peer_of(std::uint32_t rank) {
-        return rank < options_.world && peer_index_[rank] >= 0 ? peers_[static_cast<std::size_t>(peer_index_[rank])].get() : nullptr;
+        return rank < options_.world && peer_index_[rank] >= 0
+                   ? peers_[static_cast<std::size_t>(peer_index_[rank])].get()
+                   : nullptr;
     }
 
     void open_peer(std::uint32_t rank) {
         if (rank >= options_.world || rank == options_.rank || peer_index_[rank] >= 0)
-            throw ArgumentError(fmt::format("peer {} of rank {} in a world of {}: named twice, itself, or not there", rank,
-                                            options_.rank, options_.world));
+            throw ArgumentError(fmt::format("peer {} of rank {} in a world of {}: named twice, itself, or not there",
+                                            rank, options_.rank, options_.world));
         auto peer = std::make_unique<Peer>();
         peer->rank = rank;
         peer->index = static_cast<std::uint32_t>(peers_.size());
@@ -119,11 +128,13 @@ private:
         const VerbsApi* api = &device_->api();
         peer->queue_pair = {api->create_qp(device_->pd(), &attributes), [api](ibv_qp* qp) { api->destroy_qp(qp); }};
         if (!peer->queue_pair)
-            throw_verbs_error(fmt::format("ibv_create_qp with {} work requests and {} inline bytes", options_.send_depth, kInlineBytes),
+            throw_verbs_error(fmt::format("ibv_create_qp with {} work requests and {} inline bytes",
+                                          options_.send_depth, kInlineBytes),
                               device_->name(), errno, "a smaller send_depth may fit");
         std::random_device entropy;
-        peer->own = {device_->address(), peer->queue_pair->qp_num, entropy() & 0xffffff,
-                     reinterpret_cast<std::uint64_t>(options_.workspace.base), options_.workspace.bytes, memory_->rkey};
+        peer->own = {device_->address(),       peer->queue_pair->qp_num,
+                     entropy() & 0xffffff,     reinterpret_cast<std::uint64_t>(options_.workspace.base),
+                     options_.workspace.bytes, memory_->rkey};
         options_.exchange.set(key("at", options_.rank, rank), encode_endpoint(peer->own));
         peer_index_[rank] = static_cast<int>(peers_.size());
         peers_.push_back(std::move(peer));
@@ -132,9 +143,11 @@ private:
     // A peer may write as soon as its side is in RTS, so each side says when its own receives.
     void connect(Peer& peer) {
         const std::string who = fmt::format("rank {} to rank {}", options_.rank, peer.rank);
-        peer.remote = decode_endpoint(options_.exchange.get(key("at", peer.rank, options_.rank), options_.exchange.timeout_ns),
-                                      fmt::format("rank {}", peer.rank));
-        connect_queue_pair(*device_, peer.queue_pair.get(), peer.own, peer.remote, {options_.timeout, options_.retry_count}, who);
+        peer.remote =
+            decode_endpoint(options_.exchange.get(key("at", peer.rank, options_.rank), options_.exchange.timeout_ns),
+                            fmt::format("rank {}", peer.rank));
+        connect_queue_pair(*device_, peer.queue_pair.get(), peer.own, peer.remote,
+                           {options_.timeout, options_.retry_count}, who);
         options_.exchange.set(key("up", options_.rank, peer.rank), "1");
     }
 
@@ -175,7 +188,8 @@ private:
         if (peer.collected.empty()) return false;
         for (std::size_t index = 0; index < peer.collected.size(); ++index) {
             Work& work = peer.collected[index];
-            if (work.request.send_flags & IBV_SEND_INLINE) work.segment.addr = reinterpret_cast<std::uint64_t>(&work.flag);
+            if (work.request.send_flags & IBV_SEND_INLINE)
+                work.segment.addr = reinterpret_cast<std::uint64_t>(&work.flag);
             work.request.sg_list = &work.segment;
             work.request.next = index + 1 < peer.collected.size() ? &peer.collected[index + 1].request : nullptr;
         }
@@ -187,8 +201,8 @@ private:
             return true;
         }
         if (error != ENOMEM)
-            throw_failed_put({id_of(peer, peer.collected.front().request.wr_id & kNumberMask), options_.rank, peer.rank, device_->name(),
-                              peer.queue_pair->qp_num, fmt::format("ibv_post_send: errno {}", error)});
+            throw_failed_put({id_of(peer, peer.collected.front().request.wr_id & kNumberMask), options_.rank, peer.rank,
+                              device_->name(), peer.queue_pair->qp_num, fmt::format("ibv_post_send: errno {}", error)});
         // The provider's queue is full although ours is not: what it took is gone, the rest goes out at the next step.
         const auto first_left = std::find_if(peer.collected.begin(), peer.collected.end(),
                                              [bad](const Work& work) { return &work.request == bad; });
@@ -201,18 +215,20 @@ private:
     static std::uint64_t id_of(const Peer& peer, std::uint64_t number) {
         for (const Put& put : peer.puts)
             if (number <= put.last_number) return put.id;
-        return ~0ull;                          // a keep-alive, of no put
+        return ~0ull;  // a keep-alive, of no put
     }
 
     // Work requests of a queue pair complete in order: a completion retires all up to its own number.
     void retire(const ibv_wc& completion, std::vector<std::uint64_t>* completed) {
         const std::uint64_t index = completion.wr_id >> kPeerShift, number = completion.wr_id & kNumberMask;
         if (index >= peers_.size())
-            throw InternalError(fmt::format("completion of work request {:#x}, which was not posted: {}", completion.wr_id, describe()));
+            throw InternalError(fmt::format("completion of work request {:#x}, which was not posted: {}",
+                                            completion.wr_id, describe()));
         Peer& peer = *peers_[index];
         if (completion.status != IBV_WC_SUCCESS)
             throw_failed_put({id_of(peer, number), options_.rank, peer.rank, device_->name(), peer.queue_pair->qp_num,
-                              fmt::format("{} (vendor error {:#x})", device_->api().status_text(completion.status), completion.vendor_err)});
+                              fmt::format("{} (vendor error {:#x})", device_->api().status_text(completion.status),
+                                          completion.vendor_err)});
         peer.retired = std::max(peer.retired, number);
         while (!peer.puts.empty() && peer.puts.front().last_number <= peer.retired) {
             completed->push_back(peer.puts.front().id);
@@ -222,11 +238,11 @@ private:
     }
 
     RcOptions options_;
-    std::shared_ptr<VerbsDevice> device_;      // destroyed last
+    std::shared_ptr<VerbsDevice> device_;  // destroyed last
     VerbsHandle<ibv_mr> memory_;
     VerbsHandle<ibv_cq> cq_;
-    std::vector<int> peer_index_;              // by rank; -1: not a peer
-    std::vector<std::unique_ptr<Peer>> peers_; // queue pairs: destroyed before the completion queue
+    std::vector<int> peer_index_;               // by rank; -1: not a peer
+    std::vector<std::unique_ptr<Peer>> peers_;  // queue pairs: destroyed before the completion queue
     std::uint64_t steps_ = 0;
     SessionCounters counters_;
 };
@@ -237,9 +253,11 @@ std::unique_ptr<ProxySession> make_rc_session(std::shared_ptr<const VerbsApi> ap
     constexpr std::uint64_t kVerbsMessageBytes = 1ull << 31;
     if (options.rank >= options.world || options.send_depth < 2 || options.max_message_bytes == 0 ||
         options.max_message_bytes > kVerbsMessageBytes || options.retry_count > 6)
-        throw ArgumentError(fmt::format("an RC session of rank {} of {} with send_depth {}, max_message_bytes {}, retry_count {}",
-                                        options.rank, options.world, options.send_depth, options.max_message_bytes, options.retry_count),
-                            "send_depth at least 2, max_message_bytes 1 to 2 GiB, retry_count at most 6");
+        throw ArgumentError(
+            fmt::format("an RC session of rank {} of {} with send_depth {}, max_message_bytes {}, retry_count {}",
+                        options.rank, options.world, options.send_depth, options.max_message_bytes,
+                        options.retry_count),
+            "send_depth at least 2, max_message_bytes 1 to 2 GiB, retry_count at most 6");
     return std::make_unique<RcSession>(std::move(api), options);
 }
 

@@ -22,19 +22,19 @@ namespace plait {
 
 struct RcOptions {
     std::uint32_t rank = 0, world = 1;
-    std::vector<std::uint32_t> peers;        // ranks this one puts to or hears from; both sides list each other
+    std::vector<std::uint32_t> peers;  // ranks this one puts to or hears from; both sides list each other
     MemoryRegion workspace;
-    int dmabuf_fd = -1;                      // >= 0: the workspace is GPU memory exported as this dma-buf
+    int dmabuf_fd = -1;  // >= 0: the workspace is GPU memory exported as this dma-buf
     VerbsDeviceOptions device;
     Exchange exchange;
-    std::string key_prefix = "rc/";          // one session, one prefix
-    std::uint32_t send_depth = 256;          // work requests per peer
-    std::uint64_t max_message_bytes = 1ull << 30;   // verbs allow 2 GiB; a larger put is several writes
-    // A lost peer is an error after 4.096 us * 2^timeout for each of 1 + retry_count tries, here 3.8 s. retry_count 7 means
-    // for ever on some providers (Soft-RoCE), so 6 is the most.
+    std::string key_prefix = "rc/";                // one session, one prefix
+    std::uint32_t send_depth = 256;                // work requests per peer
+    std::uint64_t max_message_bytes = 1ull << 30;  // verbs allow 2 GiB; a larger put is several writes
+    // A lost peer is an error after 4.096 us * 2^timeout for each of 1 + retry_count tries, here 3.8 s. retry_count 7
+    // means for ever on some providers (Soft-RoCE), so 6 is the most.
     std::uint8_t timeout = 17, retry_count = 6;
-    // A connection on which nothing was under way for this long carries an empty write: RC notices a lost peer only when
-    // it sends. 0: never. A peer that closes its session first counts as lost.
+    // A connection on which nothing was under way for this long carries an empty write: RC notices a lost peer only
+    // when it sends. 0: never. A peer that closes its session first counts as lost.
     std::uint64_t keepalive_ns = 1'000'000'000;
 };
 

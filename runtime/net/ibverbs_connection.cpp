@@ -11,9 +11,10 @@ namespace plait {
 namespace {
 
 constexpr char kVersion[] = "rc1";
-constexpr std::uint32_t kPacketSequenceMask = 0xffffff;   // 24 bits
+constexpr std::uint32_t kPacketSequenceMask = 0xffffff;  // 24 bits
 
-void modify(const VerbsDevice& device, ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask, const char* step, const std::string& who) {
+void modify(const VerbsDevice& device, ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask, const char* step,
+            const std::string& who) {
     if (const int error = device.api().modify_qp(queue_pair, attributes, mask))
         throw_verbs_error(fmt::format("ibv_modify_qp to {} ({})", step, who), device.name(), error,
                           "ENOSPC or EINVAL here: no route between the two GIDs; choose another gid_index");
@@ -22,8 +23,9 @@ void modify(const VerbsDevice& device, ibv_qp* queue_pair, ibv_qp_attr* attribut
 }  // namespace
 
 std::string encode_endpoint(const RcEndpointInfo& info) {
-    return fmt::format("{} {} {} {} {} {} {} {} {}", kVersion, info.address.lid, info.address.mtu, gid_text(info.address.gid),
-                       info.queue_pair, info.packet_sequence, info.workspace_address, info.workspace_bytes, info.workspace_key);
+    return fmt::format("{} {} {} {} {} {} {} {} {}", kVersion, info.address.lid, info.address.mtu,
+                       gid_text(info.address.gid), info.queue_pair, info.packet_sequence, info.workspace_address,
+                       info.workspace_bytes, info.workspace_key);
 }
 
 RcEndpointInfo decode_endpoint(const std::string& text, const std::string& from) {
@@ -38,13 +40,14 @@ RcEndpointInfo decode_endpoint(const std::string& text, const std::string& from)
     return info;
 }
 
-void connect_queue_pair(const VerbsDevice& device, ibv_qp* queue_pair, const RcEndpointInfo& own, const RcEndpointInfo& peer,
-                        const RcTimeouts& timeouts, const std::string& who) {
+void connect_queue_pair(const VerbsDevice& device, ibv_qp* queue_pair, const RcEndpointInfo& own,
+                        const RcEndpointInfo& peer, const RcTimeouts& timeouts, const std::string& who) {
     ibv_qp_attr attributes = {};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = device.port();
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;   // no read, no atomics
-    modify(device, queue_pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT", who);
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;  // no read, no atomics
+    modify(device, queue_pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+           "INIT", who);
 
     attributes = {};
     attributes.qp_state = IBV_QPS_RTR;
@@ -52,11 +55,12 @@ void connect_queue_pair(const VerbsDevice& device, ibv_qp* queue_pair, const RcE
     attributes.dest_qp_num = peer.queue_pair;
     attributes.rq_psn = peer.packet_sequence & kPacketSequenceMask;
     attributes.max_dest_rd_atomic = 0;
-    attributes.min_rnr_timer = 12;                          // 0.64 ms; unused, nothing is received
+    attributes.min_rnr_timer = 12;  // 0.64 ms; unused, nothing is received
     attributes.ah_attr = device.path_to(peer.address);
     modify(device, queue_pair, &attributes,
            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-               IBV_QP_MIN_RNR_TIMER, "RTR", who);
+               IBV_QP_MIN_RNR_TIMER,
+           "RTR", who);
 
     attributes = {};
     attributes.qp_state = IBV_QPS_RTS;
@@ -65,8 +69,10 @@ void connect_queue_pair(const VerbsDevice& device, ibv_qp* queue_pair, const RcE
     attributes.rnr_retry = 0;
     attributes.sq_psn = own.packet_sequence & kPacketSequenceMask;
     attributes.max_rd_atomic = 0;
-    modify(device, queue_pair, &attributes,
-           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC, "RTS", who);
+    modify(
+        device, queue_pair, &attributes,
+        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+        "RTS", who);
 }
 
 }  // namespace plait

@@ -15,18 +15,21 @@ namespace {
 class LoopbackSession final : public ProxySession {
 public:
     LoopbackSession(const LoopbackEndpoint& endpoint, const LoopbackOptions& options)
-        : endpoint_(endpoint), options_(options),
+        : endpoint_(endpoint),
+          options_(options),
           by_immediate_(options.delivery == NetworkContract::Unordered && !options.flag_after_data),
           nic_(world(), options, [this](std::uint32_t peer, std::uint32_t immediate) {
               return endpoint_.fabric->send(peer, endpoint_.rank, {{immediate, 0}});
           }) {
         for (std::uint32_t peer = 0; peer < world(); ++peer)
-            peers_.push_back(std::make_unique<Peer>(endpoint_.rank, peer, endpoint_.fabric->channel(endpoint_.rank, peer).descriptors));
+            peers_.push_back(std::make_unique<Peer>(endpoint_.rank, peer,
+                                                    endpoint_.fabric->channel(endpoint_.rank, peer).descriptors));
     }
 
     bool try_post(const PutRequest& request) override {
         const std::uint32_t rank = request.destination_rank;
-        check_put(request, world(), workspace(endpoint_.rank).bytes, rank < world() ? workspace(rank).bytes : 0, describe());
+        check_put(request, world(), workspace(endpoint_.rank).bytes, rank < world() ? workspace(rank).bytes : 0,
+                  describe());
         Peer& peer = *peers_[rank];
         if (peer.posting || nic_.room(rank) == 0 || (by_immediate_ && !peer.sender.can_begin(credit_of(rank)))) {
             ++counters_.queue_full;
@@ -56,16 +59,17 @@ public:
 
     std::string describe() const override {
         return fmt::format("loopback {}, rank {}, nic {}",
-                           options_.delivery == NetworkContract::Ordered ? "ordered" : "unordered", endpoint_.rank, endpoint_.nic);
+                           options_.delivery == NetworkContract::Ordered ? "ordered" : "unordered", endpoint_.rank,
+                           endpoint_.nic);
     }
 
 private:
-    struct Posting {                      // accepted, some of its messages not yet in the NIC's queue
+    struct Posting {  // accepted, some of its messages not yet in the NIC's queue
         PutRequest request;
         std::uint32_t record = 0;
         std::uint64_t sent_bytes = 0, sequence = 0;
     };
-    struct Record {                       // a put until its last message has completed
+    struct Record {  // a put until its last message has completed
         std::uint64_t id = 0, outstanding = 0, sequence = 0;
         std::uint32_t peer = 0;
         bool all_posted = false;
@@ -76,13 +80,14 @@ private:
         std::optional<Posting> posting;
         SignalSender sender;
         SignalReceiver receiver;
-        std::array<SignalDescriptor, kLoopbackSlots> staging{};   // sources of descriptor writes
+        std::array<SignalDescriptor, kLoopbackSlots> staging{};  // sources of descriptor writes
     };
 
     std::uint32_t world() const { return static_cast<std::uint32_t>(endpoint_.workspaces.size()); }
     const MemoryRegion& workspace(std::uint32_t rank) const { return endpoint_.workspaces[rank]; }
     u64 credit_of(std::uint32_t rank) {
-        return std::atomic_ref<u64>(endpoint_.fabric->channel(rank, endpoint_.rank).credit).load(std::memory_order_acquire);
+        return std::atomic_ref<u64>(endpoint_.fabric->channel(rank, endpoint_.rank).credit)
+            .load(std::memory_order_acquire);
     }
 
     std::uint32_t claim_record(const PutRequest& request, std::uint32_t peer) {
@@ -103,7 +108,8 @@ private:
         while (posting.sent_bytes < request.bytes) {
             LoopbackWork work = work_of(posting);
             work.source = workspace(endpoint_.rank).base + request.source_offset + posting.sent_bytes;
-            work.destination = workspace(request.destination_rank).base + request.destination_offset + posting.sent_bytes;
+            work.destination =
+                workspace(request.destination_rank).base + request.destination_offset + posting.sent_bytes;
             work.bytes = std::min(options_.max_message_bytes, request.bytes - posting.sent_bytes);
             if (by_immediate_) work.immediate = peer.sender.immediate_of(posting.sequence, false);
             if (!nic_.post(work)) return;
@@ -164,8 +170,8 @@ private:
         while (const auto entry = endpoint_.fabric->receive(endpoint_.rank, sender)) {
             const Immediate immediate = decode_immediate(static_cast<std::uint32_t>(entry->word[0]));
             if (immediate.sender != sender)
-                throw TransportError(fmt::format("immediate of rank {} in the mailbox of rank {}: {}", immediate.sender, sender,
-                                                 describe()));
+                throw TransportError(fmt::format("immediate of rank {} in the mailbox of rank {}: {}", immediate.sender,
+                                                 sender, describe()));
             receiver.on_immediate(immediate);
             moved = true;
         }
@@ -191,10 +197,12 @@ private:
 }  // namespace
 
 std::unique_ptr<ProxySession> make_loopback_session(const LoopbackEndpoint& endpoint, const LoopbackOptions& options) {
-    if (!endpoint.fabric || endpoint.fabric->world() != endpoint.workspaces.size() || endpoint.rank >= endpoint.workspaces.size())
-        throw ArgumentError(fmt::format("a loopback session of rank {} with {} workspaces and a fabric of {} ranks", endpoint.rank,
-                                        endpoint.workspaces.size(), endpoint.fabric ? endpoint.fabric->world() : 0),
-                            "one workspace entry per rank of the fabric");
+    if (!endpoint.fabric || endpoint.fabric->world() != endpoint.workspaces.size() ||
+        endpoint.rank >= endpoint.workspaces.size())
+        throw ArgumentError(
+            fmt::format("a loopback session of rank {} with {} workspaces and a fabric of {} ranks", endpoint.rank,
+                        endpoint.workspaces.size(), endpoint.fabric ? endpoint.fabric->world() : 0),
+            "one workspace entry per rank of the fabric");
     if (options.max_message_bytes == 0) throw ArgumentError("max_message_bytes of a loopback session is 0");
     return std::make_unique<LoopbackSession>(endpoint, options);
 }

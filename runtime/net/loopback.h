@@ -16,8 +16,8 @@ namespace plait {
 
 struct LoopbackEndpoint {
     std::uint32_t rank = 0;
-    std::vector<MemoryRegion> workspaces;   // by global rank, as this process addresses them; empty: not reachable
-    std::shared_ptr<LoopbackFabric> fabric; // of as many ranks
+    std::vector<MemoryRegion> workspaces;    // by global rank, as this process addresses them; empty: not reachable
+    std::shared_ptr<LoopbackFabric> fabric;  // of as many ranks
     std::string nic = "loop0";
 };
 
@@ -28,6 +28,7 @@ struct LoopbackOptions : LoopbackNicOptions {
 };
 
 // ArgumentError: ranks, workspaces and fabric do not fit each other.
-std::unique_ptr<ProxySession> make_loopback_session(const LoopbackEndpoint& endpoint, const LoopbackOptions& options = {});
+std::unique_ptr<ProxySession> make_loopback_session(const LoopbackEndpoint& endpoint,
+                                                    const LoopbackOptions& options = {});
 
 }  // namespace plait

@@ -25,8 +25,9 @@ std::size_t fabric_bytes(std::uint32_t world) {
 
 [[noreturn]] void shared_memory_failed(const char* call, const std::string& name, std::size_t bytes) {
     const int error = errno;
-    throw TransportError(fmt::format("{} of the loopback fabric {} ({} bytes) failed: {}", call, name, bytes, std::strerror(error)),
-                         "is /dev/shm mounted, large enough and shared by all ranks of the host?");
+    throw TransportError(
+        fmt::format("{} of the loopback fabric {} ({} bytes) failed: {}", call, name, bytes, std::strerror(error)),
+        "is /dev/shm mounted, large enough and shared by all ranks of the host?");
 }
 
 // Fresh pages are zero, which is the fabric's initial state.
@@ -39,11 +40,15 @@ void* map(int descriptor, std::size_t bytes, const std::string& name) {
 
 struct Descriptor {
     int value;
-    ~Descriptor() { if (value >= 0) ::close(value); }
+    ~Descriptor() {
+        if (value >= 0) ::close(value);
+    }
 };
 struct Unlink {
     std::string name;
-    ~Unlink() { if (!name.empty()) ::shm_unlink(name.c_str()); }
+    ~Unlink() {
+        if (!name.empty()) ::shm_unlink(name.c_str());
+    }
 };
 
 }  // namespace

@@ -16,17 +16,17 @@
 
 namespace plait {
 
-inline constexpr std::uint32_t kMailboxEntries = 256;   // power of two
-inline constexpr std::uint32_t kLoopbackSlots = 64;     // puts under way from one sender to one receiver
+inline constexpr std::uint32_t kMailboxEntries = 256;  // power of two
+inline constexpr std::uint32_t kLoopbackSlots = 64;    // puts under way from one sender to one receiver
 
 struct MailboxEntry {
     u64 word[2];
 };
 
 struct LoopbackChannel {
-    alignas(kFlagLineBytes) u64 posted;   // written by the sender
-    alignas(kFlagLineBytes) u64 taken;    // written by the receiver
-    alignas(kFlagLineBytes) u64 credit;   // written by the receiver: puts published
+    alignas(kFlagLineBytes) u64 posted;  // written by the sender
+    alignas(kFlagLineBytes) u64 taken;   // written by the receiver
+    alignas(kFlagLineBytes) u64 credit;  // written by the receiver: puts published
     alignas(kFlagLineBytes) MailboxEntry ring[kMailboxEntries];
     SignalDescriptor descriptors[kLoopbackSlots];
 };
@@ -36,14 +36,17 @@ public:
     // ArgumentError: no ranks, or more than the immediate data can name.
     static std::shared_ptr<LoopbackFabric> in_process(std::uint32_t world);
     // Collective over the ranks of one host. TransportError: shared memory cannot be had, a rank does not come.
-    static std::shared_ptr<LoopbackFabric> between_processes(std::uint32_t world, std::uint32_t rank, const Exchange& exchange);
+    static std::shared_ptr<LoopbackFabric> between_processes(std::uint32_t world, std::uint32_t rank,
+                                                             const Exchange& exchange);
     ~LoopbackFabric();
     LoopbackFabric(const LoopbackFabric&) = delete;
     LoopbackFabric& operator=(const LoopbackFabric&) = delete;
 
     std::uint32_t world() const { return world_; }
-    LoopbackChannel& channel(std::uint32_t receiver, std::uint32_t sender) { return channels_[receiver * world_ + sender]; }
-    bool send(std::uint32_t receiver, std::uint32_t sender, const MailboxEntry& entry);        // false: full
+    LoopbackChannel& channel(std::uint32_t receiver, std::uint32_t sender) {
+        return channels_[receiver * world_ + sender];
+    }
+    bool send(std::uint32_t receiver, std::uint32_t sender, const MailboxEntry& entry);  // false: full
     std::optional<MailboxEntry> receive(std::uint32_t receiver, std::uint32_t sender);
 
 private:

@@ -11,18 +11,24 @@
 namespace plait {
 namespace {
 
-constexpr std::uint64_t kVirtualStepNs = 1000;      // the virtual clock moves by up to this at each progress()
-constexpr std::uint64_t kVirtualJitterNs = 6000;    // where none is given: several steps, so that everything overtakes
+constexpr std::uint64_t kVirtualStepNs = 1000;    // the virtual clock moves by up to this at each progress()
+constexpr std::uint64_t kVirtualJitterNs = 6000;  // where none is given: several steps, so that everything overtakes
 constexpr std::uint64_t kEventsPerRound = 64;
 
 }  // namespace
 
 LoopbackNic::LoopbackNic(std::uint32_t world, const LoopbackNicOptions& options, DeliverImmediate deliver)
-    : options_(options), deliver_(std::move(deliver)), random_(options.seed), start_(std::chrono::steady_clock::now()),
-      outstanding_(world, 0), last_packet_ns_(world, 0), last_completion_ns_(world, 0) {
+    : options_(options),
+      deliver_(std::move(deliver)),
+      random_(options.seed),
+      start_(std::chrono::steady_clock::now()),
+      outstanding_(world, 0),
+      last_packet_ns_(world, 0),
+      last_completion_ns_(world, 0) {
     if (options.queue_depth == 0 || options.packet_bytes == 0)
         throw ArgumentError(fmt::format("a loopback NIC with queue_depth {} and packet_bytes {}", options.queue_depth,
-                                        options.packet_bytes), "both must be at least 1");
+                                        options.packet_bytes),
+                            "both must be at least 1");
     if (options.seed != 0 && options.jitter_ns == 0) options_.jitter_ns = kVirtualJitterNs;
 }
 
@@ -57,7 +63,8 @@ bool LoopbackNic::post(const LoopbackWork& work) {
         index = free_messages_.back();
         free_messages_.pop_back();
     }
-    const std::uint64_t packets = std::max<std::uint64_t>(1, (work.bytes + options_.packet_bytes - 1) / options_.packet_bytes);
+    const std::uint64_t packets =
+        std::max<std::uint64_t>(1, (work.bytes + options_.packet_bytes - 1) / options_.packet_bytes);
     messages_[index] = {work, packets, options_.fail_message != 0 && posted_ == options_.fail_message};
     const std::uint64_t at = now();
     if (messages_[index].fails) {
@@ -69,8 +76,8 @@ bool LoopbackNic::post(const LoopbackWork& work) {
         const std::uint64_t bytes = work.bytes == 0 ? 0 : std::min(options_.packet_bytes, work.bytes - offset);
         port_free_ns_ = std::max(port_free_ns_, at);
         if (options_.bytes_per_second != 0) port_free_ns_ += bytes * 1'000'000'000ull / options_.bytes_per_second;
-        push(in_order(port_free_ns_ + options_.latency_ns + jitter(), &last_packet_ns_[work.peer]), EventKind::Packet, index,
-             offset, bytes);
+        push(in_order(port_free_ns_ + options_.latency_ns + jitter(), &last_packet_ns_[work.peer]), EventKind::Packet,
+             index, offset, bytes);
     }
     return true;
 }
@@ -85,8 +92,12 @@ bool LoopbackNic::progress(std::vector<LoopbackCompletion>* completions) {
         ++handled;
         Message& message = messages_[event.message];
         switch (event.kind) {
-            case EventKind::Packet: packet_arrives(event); break;
-            case EventKind::Immediate: message_arrives(event.message, event.due_ns); break;
+            case EventKind::Packet:
+                packet_arrives(event);
+                break;
+            case EventKind::Immediate:
+                message_arrives(event.message, event.due_ns);
+                break;
             case EventKind::Completion:
                 completions->push_back({message.work.id, message.work.peer, message.fails});
                 --outstanding_[message.work.peer];
@@ -109,10 +120,11 @@ void LoopbackNic::packet_arrives(const Event& event) {
 void LoopbackNic::message_arrives(std::uint32_t index, std::uint64_t at_ns) {
     const LoopbackWork& work = messages_[index].work;
     if (work.has_immediate && !deliver_(work.peer, work.immediate)) {
-        push(now_ns_ + 1, EventKind::Immediate, index, 0, 0);   // receiver not ready
+        push(now_ns_ + 1, EventKind::Immediate, index, 0, 0);  // receiver not ready
         return;
     }
-    push(in_order(at_ns + options_.latency_ns + jitter(), &last_completion_ns_[work.peer]), EventKind::Completion, index, 0, 0);
+    push(in_order(at_ns + options_.latency_ns + jitter(), &last_completion_ns_[work.peer]), EventKind::Completion,
+         index, 0, 0);
 }
 
 }  // namespace plait

@@ -17,7 +17,7 @@
 
 namespace plait {
 
-enum class NetworkContract { Ordered, Unordered };        // RC-like, SRD-like
+enum class NetworkContract { Ordered, Unordered };  // RC-like, SRD-like
 
 // One transfer, as the FIFO record asked for it. `id` comes back in completions.
 struct PutRequest {
@@ -40,7 +40,7 @@ public:
     // this side has to publish (none on transports that write the flag themselves). Returns true if anything happened.
     virtual bool step(std::vector<std::uint64_t>* completed, std::vector<Arrival>* arrivals) = 0;
     virtual SessionCounters counters() const = 0;
-    virtual std::string describe() const = 0;      // "loopback ordered, rank 2, nic loop0"
+    virtual std::string describe() const = 0;  // "loopback ordered, rank 2, nic loop0"
 };
 
 // How the host reads and writes memory that kernels share with it. The simulator's port declares each access to the

@@ -9,20 +9,23 @@ namespace plait {
 namespace {
 
 // Written so that no sum can wrap.
-bool inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t size) { return bytes <= size && offset <= size - bytes; }
+bool inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t size) {
+    return bytes <= size && offset <= size - bytes;
+}
 
 [[noreturn]] void leaves(const PutRequest& request, const char* what, std::uint64_t offset, std::uint64_t bytes,
                          std::uint64_t size, const std::string& session) {
-    throw TransportError(fmt::format("put {} to rank {}: {} at {} of {} bytes leaves the workspace of {} bytes: {}", request.id,
-                                     request.destination_rank, what, offset, bytes, size, session));
+    throw TransportError(fmt::format("put {} to rank {}: {} at {} of {} bytes leaves the workspace of {} bytes: {}",
+                                     request.id, request.destination_rank, what, offset, bytes, size, session));
 }
 
 }  // namespace
 
-void check_put(const PutRequest& request, std::uint64_t world, std::uint64_t source_bytes, std::uint64_t destination_bytes,
-               const std::string& session) {
+void check_put(const PutRequest& request, std::uint64_t world, std::uint64_t source_bytes,
+               std::uint64_t destination_bytes, const std::string& session) {
     if (request.destination_rank >= world)
-        throw TransportError(fmt::format("put {} names rank {} of {}: {}", request.id, request.destination_rank, world, session));
+        throw TransportError(
+            fmt::format("put {} names rank {} of {}: {}", request.id, request.destination_rank, world, session));
     if (!inside(request.source_offset, request.bytes, source_bytes))
         leaves(request, "source", request.source_offset, request.bytes, source_bytes, session);
     if (!inside(request.destination_offset, request.bytes, destination_bytes))
@@ -36,8 +39,8 @@ void check_put(const PutRequest& request, std::uint64_t world, std::uint64_t sou
 
 void throw_failed_put(const FailedPut& failed) {
     const std::string what = failed.id == ~0ull ? "connection" : fmt::format("put {}", failed.id);
-    throw TransportError(fmt::format("{} of rank {} to rank {} failed: nic {}, queue pair {}, status {}", what, failed.rank,
-                                     failed.peer, failed.nic, failed.queue_pair, failed.status),
+    throw TransportError(fmt::format("{} of rank {} to rank {} failed: nic {}, queue pair {}, status {}", what,
+                                     failed.rank, failed.peer, failed.nic, failed.queue_pair, failed.status),
                          "the peer may have ended or its link may be down; make a new Session");
 }
 

@@ -13,13 +13,14 @@ struct MemoryRegion {
 };
 
 // TransportError where the source leaves the sender's workspace, or payload or flag leave the destination's, or the
-// flag is not on its 8-byte boundary. Nothing is posted for such a command: a NIC would answer with a broken queue pair.
-void check_put(const PutRequest& request, std::uint64_t world, std::uint64_t source_bytes, std::uint64_t destination_bytes,
-               const std::string& session);
+// flag is not on its 8-byte boundary. Nothing is posted for such a command: a NIC would answer with a broken queue
+// pair.
+void check_put(const PutRequest& request, std::uint64_t world, std::uint64_t source_bytes,
+               std::uint64_t destination_bytes, const std::string& session);
 
 // Everything a person needs to find the broken connection.
 struct FailedPut {
-    std::uint64_t id = 0;                    // ~0: no put, the session's own traffic
+    std::uint64_t id = 0;  // ~0: no put, the session's own traffic
     std::uint32_t rank = 0, peer = 0;
     std::string nic;
     std::uint32_t queue_pair = 0;

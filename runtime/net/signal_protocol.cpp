@@ -30,9 +30,11 @@ Immediate decode_immediate(std::uint32_t word) {
 
 void check_immediate_budget(std::uint32_t world, std::uint32_t slots) {
     if (world > kMaxRanks)
-        throw ArgumentError(fmt::format("{} ranks do not fit the immediate data, which has room for {}", world, kMaxRanks));
+        throw ArgumentError(
+            fmt::format("{} ranks do not fit the immediate data, which has room for {}", world, kMaxRanks));
     if (slots == 0 || slots > kMaxSignalSlots)
-        throw ArgumentError(fmt::format("{} signal slots do not fit the immediate data, 1 to {} do", slots, kMaxSignalSlots));
+        throw ArgumentError(
+            fmt::format("{} signal slots do not fit the immediate data, 1 to {} do", slots, kMaxSignalSlots));
 }
 
 SignalReceiver::SignalReceiver(std::uint32_t sender, std::uint32_t slots, const SignalDescriptor* table)
@@ -49,17 +51,18 @@ void SignalReceiver::on_immediate(const Immediate& immediate) {
         throw TransportError(fmt::format("immediate of rank {} names slot {} of {}", sender_, immediate.slot, slots_));
     const std::uint64_t sequence = sequence_of(immediate.slot);
     if (immediate.generation != generation_of(sequence, slots_))
-        throw TransportError(fmt::format("immediate of rank {} for slot {} has generation {}, expected {} (put {})", sender_,
-                                         immediate.slot, immediate.generation, generation_of(sequence, slots_), sequence),
-                             "a message of another session, or a slot that was reused before it was published");
+        throw TransportError(
+            fmt::format("immediate of rank {} for slot {} has generation {}, expected {} (put {})", sender_,
+                        immediate.slot, immediate.generation, generation_of(sequence, slots_), sequence),
+            "a message of another session, or a slot that was reused before it was published");
     Slot& slot = state_[immediate.slot];
     if (!immediate.descriptor) {
         ++slot.payload_messages;
         return;
     }
     if (slot.descriptor || table_[immediate.slot].sequence != sequence)
-        throw TransportError(fmt::format("descriptor of rank {} in slot {} is of put {}, expected one of put {}", sender_,
-                                         immediate.slot, table_[immediate.slot].sequence, sequence));
+        throw TransportError(fmt::format("descriptor of rank {} in slot {} is of put {}, expected one of put {}",
+                                         sender_, immediate.slot, table_[immediate.slot].sequence, sequence));
     slot.descriptor = true;
 }
 
@@ -70,8 +73,8 @@ std::uint64_t SignalReceiver::publish(std::vector<Arrival>* arrivals) {
         if (!slot.descriptor) break;
         const SignalDescriptor& descriptor = table_[published_ % slots_];
         if (slot.payload_messages > descriptor.payload_messages)
-            throw TransportError(fmt::format("put {} of rank {} announced {} payload messages, {} arrived", published_, sender_,
-                                             descriptor.payload_messages, slot.payload_messages));
+            throw TransportError(fmt::format("put {} of rank {} announced {} payload messages, {} arrived", published_,
+                                             sender_, descriptor.payload_messages, slot.payload_messages));
         if (slot.payload_messages < descriptor.payload_messages) break;
         arrivals->push_back({descriptor.signal_offset, descriptor.signal_value});
         slot = Slot{};

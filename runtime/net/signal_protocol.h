@@ -57,7 +57,7 @@ public:
     void on_immediate(const Immediate& immediate);
     // Appends the arrivals that became complete; returns how many.
     std::uint64_t publish(std::vector<Arrival>* arrivals);
-    std::uint64_t published() const { return published_; }   // the credit to return
+    std::uint64_t published() const { return published_; }  // the credit to return
 
 private:
     struct Slot {
@@ -78,10 +78,10 @@ public:
     SignalSender(std::uint32_t rank, std::uint32_t slots);
     // Whether the next put has a slot; `credit` is the last number of published puts that the receiver wrote back.
     bool can_begin(std::uint64_t credit) const;
-    std::uint64_t begin();                                   // claims the next sequence number
+    std::uint64_t begin();  // claims the next sequence number
     std::uint32_t slot_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % slots_); }
     std::uint32_t immediate_of(std::uint64_t sequence, bool descriptor) const;
-    void sources_free(std::uint64_t sequence);               // all writes of that put have completed locally
+    void sources_free(std::uint64_t sequence);  // all writes of that put have completed locally
 
 private:
     std::uint32_t rank_, slots_;

@@ -4,10 +4,12 @@ namespace plait {
 
 std::shared_ptr<const VerbsApi> open_verbs(const std::string& path) {
     auto api = std::make_shared<VerbsApi>();
-    api->library = std::make_shared<Library>(Library::open("RDMA transfers between nodes", {"libibverbs.so.1"}, path,
-                                                           "install rdma-core (libibverbs1), or choose another session"));
+    api->library =
+        std::make_shared<Library>(Library::open("RDMA transfers between nodes", {"libibverbs.so.1"}, path,
+                                                "install rdma-core (libibverbs1), or choose another session"));
     const Library& library = *api->library;
-    const auto bind = [&library]<class Result, class... Parameters>(std::function<Result(Parameters...)>& entry, const char* symbol) {
+    const auto bind = [&library]<class Result, class... Parameters>(std::function<Result(Parameters...)>& entry,
+                                                                    const char* symbol) {
         entry = library.function<Result(Parameters...)>(symbol);
     };
     bind(api->get_device_list, "ibv_get_device_list");
@@ -30,7 +32,9 @@ std::shared_ptr<const VerbsApi> open_verbs(const std::string& path) {
     bind(api->destroy_ah, "ibv_destroy_ah");
     bind(api->status_text, "ibv_wc_status_str");
     const auto create_cq = library.function<ibv_cq*(ibv_context*, int, void*, ibv_comp_channel*, int)>("ibv_create_cq");
-    api->create_cq = [create_cq](ibv_context* context, int entries) { return create_cq(context, entries, nullptr, nullptr, 0); };
+    api->create_cq = [create_cq](ibv_context* context, int entries) {
+        return create_cq(context, entries, nullptr, nullptr, 0);
+    };
     const auto query_gid =
         library.function<int(ibv_context*, uint32_t, uint32_t, ibv_gid_entry*, uint32_t, size_t)>("_ibv_query_gid_ex");
     api->query_gid = [query_gid](ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry) {

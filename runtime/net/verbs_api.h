@@ -1,5 +1,5 @@
-// libibverbs as a table of functions: opened at run time, so that plait loads where the library is absent, and replaced by
-// a fake one in tests. Calls that verbs.h defines inline (post, poll) are entries too: a fake then needs no driver.
+// libibverbs as a table of functions: opened at run time, so that plait loads where the library is absent, and replaced
+// by a fake one in tests. Calls that verbs.h defines inline (post, poll) are entries too: a fake then needs no driver.
 #pragma once
 #include <infiniband/verbs.h>
 

@@ -29,12 +29,18 @@ bool is_zero(const ibv_gid& gid) {
 
 const char* port_state_text(ibv_port_state state) {
     switch (state) {
-        case IBV_PORT_NOP: return "nop";
-        case IBV_PORT_DOWN: return "down";
-        case IBV_PORT_INIT: return "init";
-        case IBV_PORT_ARMED: return "armed";
-        case IBV_PORT_ACTIVE: return "active";
-        case IBV_PORT_ACTIVE_DEFER: return "active, deferred";
+        case IBV_PORT_NOP:
+            return "nop";
+        case IBV_PORT_DOWN:
+            return "down";
+        case IBV_PORT_INIT:
+            return "init";
+        case IBV_PORT_ARMED:
+            return "armed";
+        case IBV_PORT_ACTIVE:
+            return "active";
+        case IBV_PORT_ACTIVE_DEFER:
+            return "active, deferred";
     }
     return "unknown";
 }
@@ -48,14 +54,16 @@ std::string gid_text(const ibv_gid& gid) {
 }
 
 bool parse_gid(const std::string& text, ibv_gid* gid) {
-    if (text.size() != 2 * sizeof(gid->raw) || text.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
+    if (text.size() != 2 * sizeof(gid->raw) || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return false;
     for (std::size_t byte = 0; byte < sizeof(gid->raw); ++byte)
         gid->raw[byte] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * byte, 2), nullptr, 16));
     return true;
 }
 
 void throw_verbs_error(const std::string& call, const std::string& nic, int error, const std::string& hint) {
-    throw TransportError(fmt::format("{} failed on nic {}: {} (errno {})", call, nic, std::strerror(error), error), hint);
+    throw TransportError(fmt::format("{} failed on nic {}: {} (errno {})", call, nic, std::strerror(error), error),
+                         hint);
 }
 
 std::shared_ptr<VerbsDevice> VerbsDevice::open(std::shared_ptr<const VerbsApi> api, const VerbsDeviceOptions& options) {
@@ -76,9 +84,11 @@ std::shared_ptr<VerbsDevice> VerbsDevice::open(std::shared_ptr<const VerbsApi> a
 void VerbsDevice::open_by_name(const VerbsDeviceOptions& options) {
     const VerbsApi* table = api_.get();
     int count = 0;
-    VerbsHandle<ibv_device*> list{table->get_device_list(&count), [table](ibv_device** all) { table->free_device_list(all); }};
+    VerbsHandle<ibv_device*> list{table->get_device_list(&count),
+                                  [table](ibv_device** all) { table->free_device_list(all); }};
     if (!list || count == 0)
-        throw TransportError("no RDMA device", "is the driver loaded, and is /dev/infiniband visible in this container?");
+        throw TransportError("no RDMA device",
+                             "is the driver loaded, and is /dev/infiniband visible in this container?");
     ibv_device* chosen = nullptr;
     std::string names;
     for (int index = 0; index < count; ++index) {
@@ -100,8 +110,9 @@ void VerbsDevice::query_port() {
     if (const int error = api_->query_port(context(), port_, &attributes))
         throw_verbs_error(fmt::format("ibv_query_port of port {}", port_), name_, error);
     if (attributes.state != IBV_PORT_ACTIVE)
-        throw TransportError(fmt::format("port {} of nic {} is {}, not active", port_, name_, port_state_text(attributes.state)),
-                             "is the cable in, the link up, and the subnet manager running (InfiniBand)?");
+        throw TransportError(
+            fmt::format("port {} of nic {} is {}, not active", port_, name_, port_state_text(attributes.state)),
+            "is the cable in, the link up, and the subnet manager running (InfiniBand)?");
     ethernet_ = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
     address_.lid = attributes.lid;
     address_.mtu = attributes.active_mtu;
@@ -114,7 +125,8 @@ void VerbsDevice::choose_gid(int wanted) {
     int best_rank = 0;
     for (int index = 0; index < gid_table_length_; ++index) {
         if (wanted >= 0 && index != wanted) continue;
-        if (api_->query_gid(context(), port_, static_cast<uint32_t>(index), &entry) != 0 || is_zero(entry.gid)) continue;
+        if (api_->query_gid(context(), port_, static_cast<uint32_t>(index), &entry) != 0 || is_zero(entry.gid))
+            continue;
         // Off Ethernet (InfiniBand, EFA) entry 0 is the port's own GID.
         const int rank = wanted >= 0 || !ethernet_ ? 1 : gid_rank(entry);
         if (rank <= best_rank) continue;
@@ -124,23 +136,26 @@ void VerbsDevice::choose_gid(int wanted) {
         if (!ethernet_) break;
     }
     if (best_rank == 0)
-        throw TransportError(wanted >= 0 ? fmt::format("port {} of nic {} has no GID at index {}", port_, name_, wanted)
-                                         : fmt::format("port {} of nic {} has no usable GID among {}", port_, name_, gid_table_length_),
-                             "RoCE v2 needs an IP address on the network interface");
+        throw TransportError(
+            wanted >= 0 ? fmt::format("port {} of nic {} has no GID at index {}", port_, name_, wanted)
+                        : fmt::format("port {} of nic {} has no usable GID among {}", port_, name_, gid_table_length_),
+            "RoCE v2 needs an IP address on the network interface");
 }
 
 VerbsHandle<ibv_mr> VerbsDevice::register_memory(const MemoryRegion& region, bool remote_write, int dmabuf_fd) const {
     if (region.bytes == 0 || region.bytes > attributes_.max_mr_size)
-        throw TransportError(fmt::format("a registration of {} bytes on nic {}, which takes 1 to {}", region.bytes, name_,
-                                         attributes_.max_mr_size));
+        throw TransportError(fmt::format("a registration of {} bytes on nic {}, which takes 1 to {}", region.bytes,
+                                         name_, attributes_.max_mr_size));
     const int access = IBV_ACCESS_LOCAL_WRITE | (remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
     const VerbsApi* table = api_.get();
     ibv_mr* registration =
-        dmabuf_fd >= 0 ? table->reg_dmabuf_mr(pd(), 0, region.bytes, reinterpret_cast<uint64_t>(region.base), dmabuf_fd, access)
-                       : table->reg_mr(pd(), region.base, region.bytes, access);
+        dmabuf_fd >= 0
+            ? table->reg_dmabuf_mr(pd(), 0, region.bytes, reinterpret_cast<uint64_t>(region.base), dmabuf_fd, access)
+            : table->reg_mr(pd(), region.base, region.bytes, access);
     if (!registration)
-        throw_verbs_error(fmt::format("{} of {} bytes", dmabuf_fd >= 0 ? "ibv_reg_dmabuf_mr" : "ibv_reg_mr", region.bytes), name_, errno,
-                          "is the locked-memory limit (ulimit -l) high enough?");
+        throw_verbs_error(
+            fmt::format("{} of {} bytes", dmabuf_fd >= 0 ? "ibv_reg_dmabuf_mr" : "ibv_reg_mr", region.bytes), name_,
+            errno, "is the locked-memory limit (ulimit -l) high enough?");
     return {registration, [table](ibv_mr* memory) { table->dereg_mr(memory); }};
 }
 
@@ -148,7 +163,8 @@ VerbsHandle<ibv_cq> VerbsDevice::create_cq(int entries) const {
     const VerbsApi* table = api_.get();
     if (entries > attributes_.max_cqe)
         throw TransportError(fmt::format("a completion queue of {} entries on nic {}, which takes {}", entries, name_,
-                                         attributes_.max_cqe), "use a smaller send_depth");
+                                         attributes_.max_cqe),
+                             "use a smaller send_depth");
     VerbsHandle<ibv_cq> cq{table->create_cq(context(), entries), [table](ibv_cq* queue) { table->destroy_cq(queue); }};
     if (!cq) throw_verbs_error(fmt::format("ibv_create_cq of {} entries", entries), name_, errno);
     return cq;

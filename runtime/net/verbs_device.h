@@ -15,14 +15,14 @@ template <class Object>
 using VerbsHandle = std::unique_ptr<Object, std::function<void(Object*)>>;
 
 struct VerbsDeviceOptions {
-    std::string name;                    // "mlx5_0"; empty: the only device there is
+    std::string name;  // "mlx5_0"; empty: the only device there is
     std::uint8_t port = 1;
-    int gid_index = -1;                  // -1: choose
+    int gid_index = -1;  // -1: choose
 };
 
 // How a peer reaches this port.
 struct VerbsAddress {
-    std::uint32_t lid = 0, mtu = 0;      // mtu: enum ibv_mtu
+    std::uint32_t lid = 0, mtu = 0;  // mtu: enum ibv_mtu
     ibv_gid gid = {};
 };
 
@@ -65,12 +65,13 @@ private:
     VerbsAddress address_;
     ibv_device_attr attributes_ = {};
     VerbsHandle<ibv_context> context_;
-    VerbsHandle<ibv_pd> pd_;             // after context_: destroyed first
+    VerbsHandle<ibv_pd> pd_;  // after context_: destroyed first
 };
 
 // A GID as 32 hexadecimal digits, and back; false where the text is not one.
 std::string gid_text(const ibv_gid& gid);
 bool parse_gid(const std::string& text, ibv_gid* gid);
-[[noreturn]] void throw_verbs_error(const std::string& call, const std::string& nic, int error, const std::string& hint = "");
+[[noreturn]] void throw_verbs_error(const std::string& call, const std::string& nic, int error,
+                                    const std::string& hint = "");
 
 }  // namespace plait

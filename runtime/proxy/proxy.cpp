@@ -13,10 +13,12 @@ bool power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 
 
 TransferProxy::TransferProxy(ProxyRings rings, ProxySession& session, MemoryPort& memory, std::uint64_t max_batch)
     : rings_(rings), session_(session), memory_(memory), max_batch_(max_batch) {
-    if (!rings.fifo || !rings.arrivals || !rings.lines) throw ArgumentError("a proxy needs a FIFO, an arrival ring and host lines");
+    if (!rings.fifo || !rings.arrivals || !rings.lines)
+        throw ArgumentError("a proxy needs a FIFO, an arrival ring and host lines");
     if (!power_of_two(rings.fifo_slots) || !power_of_two(rings.arrival_slots))
-        throw ArgumentError(fmt::format("ring sizes must be powers of two, got a FIFO of {} and an arrival ring of {} entries",
-                                        rings.fifo_slots, rings.arrival_slots));
+        throw ArgumentError(
+            fmt::format("ring sizes must be powers of two, got a FIFO of {} and an arrival ring of {} entries",
+                        rings.fifo_slots, rings.arrival_slots));
     if (max_batch == 0) throw ArgumentError("max_batch of a proxy is 0", "use at least 1");
     done_.resize(rings.fifo_slots, false);
 }
@@ -41,15 +43,16 @@ bool TransferProxy::take_commands() {
         if (sequence != taken_ + 1) {
             const u64 previous = taken_ < rings_.fifo_slots ? 0 : taken_ + 1 - rings_.fifo_slots;
             if (sequence == previous) break;
-            throw TransportError(fmt::format("fifo position {} holds sequence {}, expected {} or {}: {}", taken_, sequence,
-                                             taken_ + 1, previous, session_.describe()),
+            throw TransportError(fmt::format("fifo position {} holds sequence {}, expected {} or {}: {}", taken_,
+                                             sequence, taken_ + 1, previous, session_.describe()),
                                  "the ring was overwritten: a kernel published without reserving a slot");
         }
         TransferCommand command{};
         memory_.read(&command.opcode, &slot.opcode, sizeof(command) - offsetof(TransferCommand, opcode));
         if (command.opcode != static_cast<u32>(TransferOpcode::PutSignal))
-            throw TransportError(fmt::format("fifo position {} holds opcode {}, known is {}: {}", taken_, command.opcode,
-                                             static_cast<u32>(TransferOpcode::PutSignal), session_.describe()));
+            throw TransportError(fmt::format("fifo position {} holds opcode {}, known is {}: {}", taken_,
+                                             command.opcode, static_cast<u32>(TransferOpcode::PutSignal),
+                                             session_.describe()));
         waiting_.push_back({taken_, command.destination_rank, command.source_offset, command.destination_offset,
                             command.bytes, command.signal_offset, command.signal_value});
         ++taken_;
@@ -85,8 +88,8 @@ bool TransferProxy::collect() {
 
 void TransferProxy::complete(std::uint64_t position) {
     if (position < completed_prefix_ || position >= taken_ || done_[position & (rings_.fifo_slots - 1)])
-        throw InternalError(fmt::format("completion of fifo position {}, which is not outstanding ({} to {} are): {}", position,
-                                        completed_prefix_, taken_, session_.describe()));
+        throw InternalError(fmt::format("completion of fifo position {}, which is not outstanding ({} to {} are): {}",
+                                        position, completed_prefix_, taken_, session_.describe()));
     done_[position & (rings_.fifo_slots - 1)] = true;
 }
 
@@ -96,7 +99,8 @@ bool TransferProxy::publish_arrivals() {
     const u64 relayed = memory_.load_acquire(&rings_.lines->arrivals_taken);
     const std::uint64_t before = arrivals_posted_;
     while (!arrivals_.empty() && arrivals_posted_ - relayed < rings_.arrival_slots) {
-        memory_.write(&rings_.arrivals[arrivals_posted_ & (rings_.arrival_slots - 1)], &arrivals_.front(), sizeof(Arrival));
+        memory_.write(&rings_.arrivals[arrivals_posted_ & (rings_.arrival_slots - 1)], &arrivals_.front(),
+                      sizeof(Arrival));
         arrivals_.pop_front();
         ++arrivals_posted_;
     }

@@ -1,7 +1,7 @@
 // TransferProxy: drains one rank's device-to-host FIFO into a ProxySession and publishes what comes back.
 //
-// One thread drives step() in production, the simulator in tests; no other thread calls anything here. The FIFO's slot n
-// is free again once fifo_completed > n was published: completions may come in any order, the published word is the
+// One thread drives step() in production, the simulator in tests; no other thread calls anything here. The FIFO's slot
+// n is free again once fifo_completed > n was published: completions may come in any order, the published word is the
 // length of the completed prefix. Arrivals go into the arrival ring, entry first, then arrivals_posted (release); the
 // relay frees entries through arrivals_taken.
 #pragma once
@@ -16,8 +16,10 @@
 namespace plait {
 
 struct ProxyRings {
-    TransferCommand* fifo = nullptr;  std::uint64_t fifo_slots = 0;       // power of two
-    Arrival* arrivals = nullptr;      std::uint64_t arrival_slots = 0;    // power of two
+    TransferCommand* fifo = nullptr;
+    std::uint64_t fifo_slots = 0;  // power of two
+    Arrival* arrivals = nullptr;
+    std::uint64_t arrival_slots = 0;  // power of two
     HostLines* lines = nullptr;
 };
 
@@ -28,7 +30,7 @@ public:
     // One non-blocking round; true if anything moved. TransportError: the session failed, or the FIFO holds a record
     // that no kernel writes. The proxy is then dead.
     bool step();
-    bool idle() const;                // nothing taken is uncompleted, no arrival waits for a ring entry
+    bool idle() const;  // nothing taken is uncompleted, no arrival waits for a ring entry
     std::uint64_t taken() const { return taken_; }
     std::uint64_t completed_prefix() const { return completed_prefix_; }
 
@@ -44,9 +46,9 @@ private:
     MemoryPort& memory_;
     std::uint64_t max_batch_;
     std::uint64_t taken_ = 0, completed_prefix_ = 0, arrivals_posted_ = 0;
-    std::deque<PutRequest> waiting_;      // taken, not yet accepted by the session
-    std::vector<bool> done_;              // ring of completions beyond the prefix
-    std::deque<Arrival> arrivals_;        // handed over by the session, not yet in the arrival ring
+    std::deque<PutRequest> waiting_;  // taken, not yet accepted by the session
+    std::vector<bool> done_;          // ring of completions beyond the prefix
+    std::deque<Arrival> arrivals_;    // handed over by the session, not yet in the arrival ring
     std::vector<std::uint64_t> completed_scratch_;
     std::vector<Arrival> arrived_scratch_;
 };

@@ -53,8 +53,9 @@ void pin_to_numa_node(int node) {
                              "pass numa_node = -1 to leave the thread unpinned");
     const cpu_set_t set = parse_cpu_list(list);
     if (const int status = pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
-        throw TransportError(fmt::format("cannot pin the proxy to NUMA node {} (cpus {}): error {}", node, list, status),
-                             "the process may be confined to other cpus; pass numa_node = -1");
+        throw TransportError(
+            fmt::format("cannot pin the proxy to NUMA node {} (cpus {}): error {}", node, list, status),
+            "the process may be confined to other cpus; pass numa_node = -1");
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ ProxyThread::~ProxyThread() { stop(); }
 
 void ProxyThread::launch_begins() {
     {
-        std::lock_guard lock(mutex_);   // so that the thread cannot miss the notification between its test and its wait
+        std::lock_guard lock(mutex_);  // so that the thread cannot miss the notification between its test and its wait
         launches_.fetch_add(1, std::memory_order_relaxed);
     }
     wake_.notify_one();
@@ -132,8 +133,10 @@ void ProxyThread::loop() {
                           Clock::now() - last_moved < std::chrono::nanoseconds(options_.spin_ns);
         if (spin) {
             // Where threads outnumber cores, whoever has something to do gets the core.
-            if (round % kRoundsPerYield == 0) std::this_thread::yield();
-            else cpu_relax();
+            if (round % kRoundsPerYield == 0)
+                std::this_thread::yield();
+            else
+                cpu_relax();
             continue;
         }
         std::unique_lock lock(mutex_);

@@ -21,8 +21,8 @@ namespace plait {
 struct ProxyThreadOptions {
     std::uint64_t spin_ns = 1'000'000;
     std::uint64_t idle_poll_ns = 50'000;
-    std::uint64_t drain_ns = 2'000'000'000;   // how long stop() lets outstanding transfers complete
-    int numa_node = -1;                       // -1: not pinned
+    std::uint64_t drain_ns = 2'000'000'000;  // how long stop() lets outstanding transfers complete
+    int numa_node = -1;                      // -1: not pinned
     // Called once, on the thread, before its first step: a session that calls CUDA makes its context current here.
     std::function<void()> on_start;
     // Called once, on the thread, when it dies of an exception: tell running kernels to leave. Must not throw.
@@ -32,13 +32,13 @@ struct ProxyThreadOptions {
 class ProxyThread {
 public:
     ProxyThread(std::unique_ptr<TransferProxy> proxy, ProxyThreadOptions options);
-    ~ProxyThread();                           // stop(), errors dropped
+    ~ProxyThread();  // stop(), errors dropped
     ProxyThread(const ProxyThread&) = delete;
     ProxyThread& operator=(const ProxyThread&) = delete;
 
-    void launch_begins();                     // keeps the thread spinning until as many launches have ended
+    void launch_begins();  // keeps the thread spinning until as many launches have ended
     void launch_ends();
-    void check() const;                       // rethrows what the thread died of
+    void check() const;  // rethrows what the thread died of
     bool failed() const { return failed_.load(std::memory_order_acquire); }
     // Drains and joins. False where transfers were still outstanding after drain_ns. Later calls return the same.
     bool stop();
@@ -54,10 +54,10 @@ private:
     std::atomic<bool> stopping_{false}, failed_{false}, drained_{true};
     std::atomic<std::int64_t> launches_{0};
     std::atomic<std::uint64_t> rounds_{0}, sleeps_{0};
-    mutable std::mutex mutex_;                // guards failure_ and the condition below
+    mutable std::mutex mutex_;  // guards failure_ and the condition below
     std::condition_variable wake_;
     std::exception_ptr failure_;
-    std::thread thread_;                      // last: starts when everything above exists
+    std::thread thread_;  // last: starts when everything above exists
 };
 
 }  // namespace plait

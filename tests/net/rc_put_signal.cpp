@@ -4,8 +4,9 @@
 //   rc_put_signal [--device NAME] [--peer-device NAME] [--gid INDEX] [--puts N] [--seed S] [--timeout T]
 //                 [--case CASE]...
 //
-// Cases, each --case runs one: puts (default); killed: rank 1 dies by SIGKILL in the middle, rank 0 must fail in a typed error in time;
-// overreach: rank 1 claims a larger workspace than it registered, the NIC must refuse what rank 0 puts there.
+// Cases, each --case runs one: puts (default); killed: rank 1 dies by SIGKILL in the middle, rank 0 must fail in a
+// typed error in time; overreach: rank 1 claims a larger workspace than it registered, the NIC must refuse what rank 0
+// puts there.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kSlots = 16, kSlotBytes = 512 << 10, kGuardBytes = 64;
 constexpr std::uint64_t kSourceAt = 4096, kDestinationAt = kSourceAt + kSlots * kSlotBytes;
 constexpr std::uint64_t kWorkspaceBytes = kDestinationAt + kSlots * kSlotBytes;
-constexpr std::uint64_t kAckAt = 8 * kSlots;            // flags first: one a slot, then the acknowledgement
+constexpr std::uint64_t kAckAt = 8 * kSlots;  // flags first: one a slot, then the acknowledgement
 constexpr unsigned char kGuard = 0xa5;
 constexpr auto kDeadline = std::chrono::seconds(60);
 
@@ -43,7 +44,7 @@ struct Settings {
     int gid_index = 1;
     std::uint8_t timeout = RcOptions{}.timeout;
     std::uint64_t puts = 2000, seed = 1;
-    std::vector<std::string> tests;          // to run; `test` is the one under way
+    std::vector<std::string> tests;  // to run; `test` is the one under way
     std::string test, meeting_place;
 };
 
@@ -64,7 +65,12 @@ unsigned char pattern(std::uint32_t sender, std::uint64_t number, std::uint64_t 
 class Rank {
 public:
     Rank(const Settings& settings, std::uint32_t rank)
-        : settings_(settings), rank_(rank), workspace_(kWorkspaceBytes + 4096, 0), fifo_(64), arrivals_(16), memory_(make_host_memory_port()) {
+        : settings_(settings),
+          rank_(rank),
+          workspace_(kWorkspaceBytes + 4096, 0),
+          fifo_(64),
+          arrivals_(16),
+          memory_(make_host_memory_port()) {
         RcOptions options;
         options.rank = rank;
         options.world = 2;
@@ -82,8 +88,10 @@ public:
         ProxyThreadOptions thread;
         thread.drain_ns = 5'000'000'000ull;
         proxy_ = std::make_unique<ProxyThread>(
-            std::make_unique<TransferProxy>(ProxyRings{fifo_.data(), fifo_.size(), arrivals_.data(), arrivals_.size(), &lines_},
-                                            *session_, *memory_), thread);
+            std::make_unique<TransferProxy>(
+                ProxyRings{fifo_.data(), fifo_.size(), arrivals_.data(), arrivals_.size(), &lines_}, *session_,
+                *memory_),
+            thread);
     }
 
     std::string run_puts() {
@@ -92,24 +100,29 @@ public:
         while (sent_ < settings_.puts || checked_ < settings_.puts || acknowledged() < settings_.puts) {
             proxy_->check();
             const bool sent = send(), received = receive();
-            if (sent || received) last_moved = Clock::now();
-            else std::this_thread::sleep_for(std::chrono::microseconds(20));   // leaves the core to the proxy thread
+            if (sent || received)
+                last_moved = Clock::now();
+            else
+                std::this_thread::sleep_for(std::chrono::microseconds(20));  // leaves the core to the proxy thread
             if (Clock::now() - last_moved > kDeadline)
-                throw StallError(fmt::format("rank {}: sent {}, checked {}, acknowledged {} of {}", rank_, sent_, checked_, acknowledged(),
-                                             settings_.puts));
+                throw StallError(fmt::format("rank {}: sent {}, checked {}, acknowledged {} of {}", rank_, sent_,
+                                             checked_, acknowledged(), settings_.puts));
             if (settings_.test == "killed" && rank_ == 1 && checked_ >= settings_.puts / 2) ::raise(SIGKILL);
         }
         if (!proxy_->stop()) throw StallError(fmt::format("rank {}: the proxy did not drain", rank_));
         const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         const SessionCounters counters = session_->counters();
-        return fmt::format("rank {}: {} puts sent, {} checked, {} bytes compared, {:.1f} s, posted {} completed {} queue full {}, {}", rank_,
-                           sent_, checked_, compared_bytes_, seconds, counters.posted, counters.completed, counters.queue_full,
-                           session_->describe());
+        return fmt::format(
+            "rank {}: {} puts sent, {} checked, {} bytes compared, {:.1f} s, posted {} completed {} queue full {}, {}",
+            rank_, sent_, checked_, compared_bytes_, seconds, counters.posted, counters.completed, counters.queue_full,
+            session_->describe());
     }
 
     void put_beyond_registration() {
-        push({0, static_cast<u32>(TransferOpcode::PutSignal), 1, kSourceAt, kWorkspaceBytes + (1 << 20), 4096, 0, 1, 0});
-        for (const auto until = Clock::now() + kDeadline; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+        push(
+            {0, static_cast<u32>(TransferOpcode::PutSignal), 1, kSourceAt, kWorkspaceBytes + (1 << 20), 4096, 0, 1, 0});
+        for (const auto until = Clock::now() + kDeadline; Clock::now() < until;
+             std::this_thread::sleep_for(std::chrono::milliseconds(1)))
             proxy_->check();
     }
 
@@ -127,12 +140,14 @@ private:
 
     bool send() {
         // A slot's source is free once its last put has completed here and was checked there.
-        if (sent_ == settings_.puts || sent_ - acknowledged() >= kSlots || completed() < position_of_[sent_ % kSlots]) return false;
+        if (sent_ == settings_.puts || sent_ - acknowledged() >= kSlots || completed() < position_of_[sent_ % kSlots])
+            return false;
         const Payload payload = payload_of(settings_, rank_, sent_);
         const std::uint64_t slot = sent_ % kSlots;
         unsigned char* source = base_ + kSourceAt + slot * kSlotBytes + payload.source_shift;
         for (std::uint64_t byte = 0; byte < payload.bytes; ++byte) source[byte] = pattern(rank_, sent_, byte);
-        push({0, static_cast<u32>(TransferOpcode::PutSignal), 1 - rank_, kSourceAt + slot * kSlotBytes + payload.source_shift,
+        push({0, static_cast<u32>(TransferOpcode::PutSignal), 1 - rank_,
+              kSourceAt + slot * kSlotBytes + payload.source_shift,
               kDestinationAt + slot * kSlotBytes + payload.destination_shift, payload.bytes, 8 * slot, sent_ + 1, 0});
         position_of_[slot] = pushed_;
         ++sent_;
@@ -141,16 +156,20 @@ private:
 
     bool receive() {
         const std::uint64_t slot = checked_ % kSlots;
-        if (checked_ == settings_.puts || memory_->load_acquire(reinterpret_cast<u64*>(base_ + 8 * slot)) < checked_ + 1) return false;
+        if (checked_ == settings_.puts ||
+            memory_->load_acquire(reinterpret_cast<u64*>(base_ + 8 * slot)) < checked_ + 1)
+            return false;
         const Payload payload = payload_of(settings_, 1 - rank_, checked_);
         unsigned char* destination = base_ + kDestinationAt + slot * kSlotBytes;
         const std::uint64_t end = payload.destination_shift + payload.bytes;
         for (std::uint64_t byte = 0; byte < end + kGuardBytes; ++byte) {
             const bool inside = byte >= payload.destination_shift && byte < end;
-            const unsigned char expected = inside ? pattern(1 - rank_, checked_, byte - payload.destination_shift) : kGuard;
+            const unsigned char expected =
+                inside ? pattern(1 - rank_, checked_, byte - payload.destination_shift) : kGuard;
             if (destination[byte] != expected)
-                throw TransportError(fmt::format("rank {}: put {} of {} bytes, byte {} of the slot is {:#x}, expected {:#x}", rank_, checked_,
-                                                 payload.bytes, byte, destination[byte], expected));
+                throw TransportError(
+                    fmt::format("rank {}: put {} of {} bytes, byte {} of the slot is {:#x}, expected {:#x}", rank_,
+                                checked_, payload.bytes, byte, destination[byte], expected));
         }
         std::memset(destination, kGuard, end + kGuardBytes);
         compared_bytes_ += payload.bytes;
@@ -179,7 +198,7 @@ private:
     HostLines lines_{};
     std::unique_ptr<MemoryPort> memory_;
     std::unique_ptr<ProxySession> session_;
-    std::unique_ptr<ProxyThread> proxy_;      // before the session is destroyed
+    std::unique_ptr<ProxyThread> proxy_;  // before the session is destroyed
     std::uint64_t sent_ = 0, checked_ = 0, pushed_ = 0, compared_bytes_ = 0;
     std::uint64_t position_of_[kSlots] = {};
 };
@@ -192,16 +211,20 @@ int run_rank(const Settings& settings, std::uint32_t rank) {
     try {
         Rank self(settings, rank);
         std::string report = "ended";
-        if (settings.test != "overreach") report = self.run_puts();
-        else if (rank == 0) self.put_beyond_registration();
-        else std::this_thread::sleep_for(std::chrono::seconds(3));
+        if (settings.test != "overreach")
+            report = self.run_puts();
+        else if (rank == 0)
+            self.put_beyond_registration();
+        else
+            std::this_thread::sleep_for(std::chrono::seconds(3));
         if (must_fail) throw InternalError("no error came");
         std::printf("%s\n", report.c_str());
         return 0;
     } catch (const Error& error) {
         const bool expected = must_fail && error.kind() == "TransportError";
         std::printf("rank %u: %s after %.1f s: %s: %s\n", rank, expected ? "failed as it must" : "FAILED",
-                    std::chrono::duration<double>(Clock::now() - begin).count(), error.kind().c_str(), error.message().c_str());
+                    std::chrono::duration<double>(Clock::now() - begin).count(), error.kind().c_str(),
+                    error.message().c_str());
         return expected ? 0 : 1;
     }
 }
@@ -244,9 +267,9 @@ int run_both(Settings settings) {
     ::waitpid(child, &status, 0);
     const bool died = settings.test == "killed" ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0;
     const bool passed = own == 0 && died;
-    std::printf("rc_put_signal %s: %s, %llu puts each way, seed %llu, devices %s and %s\n", passed ? "PASS" : "FAIL", settings.test.c_str(),
-                static_cast<unsigned long long>(settings.puts), static_cast<unsigned long long>(settings.seed), settings.device[0].c_str(),
-                settings.device[1].c_str());
+    std::printf("rc_put_signal %s: %s, %llu puts each way, seed %llu, devices %s and %s\n", passed ? "PASS" : "FAIL",
+                settings.test.c_str(), static_cast<unsigned long long>(settings.puts),
+                static_cast<unsigned long long>(settings.seed), settings.device[0].c_str(), settings.device[1].c_str());
     return passed ? 0 : 1;
 }
 

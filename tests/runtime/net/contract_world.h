@@ -1,5 +1,5 @@
-// Several ranks in one thread, each with session, FIFO, rings and proxy; the test plays kernel, relay and waiter. The run
-// is driven by one seed: which rank moves next, what it puts, when its kernel and relay get a turn.
+// Several ranks in one thread, each with session, FIFO, rings and proxy; the test plays kernel, relay and waiter. The
+// run is driven by one seed: which rank moves next, what it puts, when its kernel and relay get a turn.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ struct ContractOutcome {
     std::vector<std::string> violations;
     bool finished = false;
     std::vector<SessionCounters> counters;
-    std::vector<std::uint64_t> trace;       // completed prefixes over time: equal for equal seeds
+    std::vector<std::uint64_t> trace;  // completed prefixes over time: equal for equal seeds
 };
 
 class ContractWorld {
@@ -53,9 +53,15 @@ public:
         for (std::uint64_t round = 0; round < test_.max_rounds && !outcome.finished; ++round) {
             const auto index = static_cast<std::uint32_t>(random_() % test_.ranks);
             switch (random_() % 3) {
-                case 0: kernel_turn(ranks_[index]); break;
-                case 1: relay_turn(ranks_[index]); break;
-                case 2: ranks_[index].proxy->step(); break;
+                case 0:
+                    kernel_turn(ranks_[index]);
+                    break;
+                case 1:
+                    relay_turn(ranks_[index]);
+                    break;
+                case 2:
+                    ranks_[index].proxy->step();
+                    break;
             }
             outcome.trace.push_back(ranks_[index].lines.fifo_completed);
             look(index, &outcome.violations);
@@ -98,11 +104,15 @@ private:
     }
 
     static unsigned char pattern(std::uint32_t sender, std::uint64_t put, std::uint64_t byte) {
-        return static_cast<unsigned char>(1 + (sender * 131 + put * 31 + byte * 7) % 255);   // never 0
+        return static_cast<unsigned char>(1 + (sender * 131 + put * 31 + byte * 7) % 255);  // never 0
     }
     std::uint64_t source_at(std::uint64_t put) const { return stride_ * put; }
-    std::uint64_t destination_at(std::uint32_t sender, std::uint64_t put) const { return stride_ * (test_.puts * (sender + 1) + put); }
-    std::uint64_t flag_at(std::uint32_t sender, std::uint64_t put) const { return flags_at_ + 8 * (test_.puts * sender + put); }
+    std::uint64_t destination_at(std::uint32_t sender, std::uint64_t put) const {
+        return stride_ * (test_.puts * (sender + 1) + put);
+    }
+    std::uint64_t flag_at(std::uint32_t sender, std::uint64_t put) const {
+        return flags_at_ + 8 * (test_.puts * sender + put);
+    }
 
     void kernel_turn(Rank& rank) {
         // A completed put's source belongs to the kernel again, which overwrites it.
@@ -114,15 +124,23 @@ private:
         for (std::uint64_t byte = 0; byte < rank.puts[put].bytes; ++byte)
             rank.workspace[source_at(put) + byte] = pattern(sender, put, byte);
         TransferCommand& slot = rank.fifo[put % test_.fifo_slots];
-        slot = {slot.sequence, static_cast<u32>(TransferOpcode::PutSignal), rank.puts[put].destination, source_at(put),
-                destination_at(sender, put), rank.puts[put].bytes, flag_at(sender, put), put + 1, 0};
+        slot = {slot.sequence,
+                static_cast<u32>(TransferOpcode::PutSignal),
+                rank.puts[put].destination,
+                source_at(put),
+                destination_at(sender, put),
+                rank.puts[put].bytes,
+                flag_at(sender, put),
+                put + 1,
+                0};
         memory_->store_release(&slot.sequence, put + 1);
     }
 
     void relay_turn(Rank& rank) {
         if (memory_->load_acquire(&rank.lines.arrivals_posted) == rank.relayed) return;
         const Arrival arrival = rank.arrivals[rank.relayed % test_.arrival_slots];
-        memory_->store_release(reinterpret_cast<u64*>(rank.workspace.data() + arrival.signal_offset), arrival.signal_value);
+        memory_->store_release(reinterpret_cast<u64*>(rank.workspace.data() + arrival.signal_offset),
+                               arrival.signal_value);
         memory_->store_release(&rank.lines.arrivals_taken, ++rank.relayed);
     }
 
@@ -139,8 +157,8 @@ private:
                 if (flag != put + 1) violations->push_back("flag value " + std::to_string(flag));
                 for (std::uint64_t byte = 0; byte < entry.bytes; ++byte)
                     if (workspace[destination_at(sender, put) + byte] != pattern(sender, put, byte)) {
-                        violations->push_back("put " + std::to_string(put) + " of rank " + std::to_string(sender) + " byte " +
-                                              std::to_string(byte) + " of " + std::to_string(entry.bytes));
+                        violations->push_back("put " + std::to_string(put) + " of rank " + std::to_string(sender) +
+                                              " byte " + std::to_string(byte) + " of " + std::to_string(entry.bytes));
                         break;
                     }
             }
@@ -150,7 +168,7 @@ private:
     std::mt19937_64 random_;
     std::unique_ptr<MemoryPort> memory_;
     std::uint64_t stride_, flags_at_;
-    std::vector<std::unique_ptr<ProxySession>> sessions_;   // proxies in ranks_ end before them
+    std::vector<std::unique_ptr<ProxySession>> sessions_;  // proxies in ranks_ end before them
     std::vector<Rank> ranks_;
 };
 

@@ -36,7 +36,8 @@ struct CudaLoopbackTest : ::testing::TestWithParam<NetworkContract> {
         return options;
     }
     void open(NetworkContract contract) {
-        sessions = meeting.make(2, [&](std::uint32_t rank) { return make_cuda_loopback(options_of(static_cast<int>(rank), contract)); });
+        sessions = meeting.make(
+            2, [&](std::uint32_t rank) { return make_cuda_loopback(options_of(static_cast<int>(rank), contract)); });
     }
     static PutRequest put(std::uint64_t id, std::uint64_t bytes, std::uint64_t flag = 64) {
         PutRequest request;
@@ -62,7 +63,8 @@ struct CudaLoopbackTest : ::testing::TestWithParam<NetworkContract> {
 
 TEST_P(CudaLoopbackTest, MovesPayloadAndAnnouncesIt) {
     open(GetParam());
-    for (std::size_t byte = 0; byte < 9000; ++byte) memories[0][1000 + byte] = static_cast<unsigned char>(byte * 11 + 3);
+    for (std::size_t byte = 0; byte < 9000; ++byte)
+        memories[0][1000 + byte] = static_cast<unsigned char>(byte * 11 + 3);
     ASSERT_TRUE(sessions[0]->try_post(put(5, 9000)));
     step(4);
     EXPECT_EQ(completed, std::vector<std::uint64_t>{5});
@@ -89,15 +91,18 @@ TEST_P(CudaLoopbackTest, QueueIsBoundedAndRunsForLong) {
     open(GetParam());
     std::uint64_t next = 0;
     while (next < 500) {
-        if (sessions[0]->try_post(put(next, 2000))) ++next;
-        else step(1);
+        if (sessions[0]->try_post(put(next, 2000)))
+            ++next;
+        else
+            step(1);
     }
     step(20);
     EXPECT_EQ(completed.size(), 500u);
     EXPECT_GT(sessions[0]->counters().queue_full, 0u);
     EXPECT_EQ(sessions[1]->counters().arrivals, GetParam() == NetworkContract::Ordered ? 0u : 500u);
     // One flag's values in the order they were posted.
-    for (std::size_t index = 1; index < arrivals.size(); ++index) ASSERT_LT(arrivals[index - 1].signal_value, arrivals[index].signal_value);
+    for (std::size_t index = 1; index < arrivals.size(); ++index)
+        ASSERT_LT(arrivals[index - 1].signal_value, arrivals[index].signal_value);
 }
 
 TEST_P(CudaLoopbackTest, FailedCopyNamesRankPeerNicAndStream) {
@@ -107,14 +112,16 @@ TEST_P(CudaLoopbackTest, FailedCopyNamesRankPeerNicAndStream) {
         sessions[0]->try_post(put(7, 512));
         FAIL() << "no error";
     } catch (const TransportError& error) {
-        EXPECT_NE(error.message().find("put 7 of rank 0 to rank 1 failed: nic loop0, queue pair 0, status cuMemcpyAsync"), std::string::npos)
+        EXPECT_NE(
+            error.message().find("put 7 of rank 0 to rank 1 failed: nic loop0, queue pair 0, status cuMemcpyAsync"),
+            std::string::npos)
             << error.message();
     }
 }
 
 TEST_P(CudaLoopbackTest, PrimesEveryPathAndGivesEverythingBack) {
     open(GetParam());
-    EXPECT_GE(fake.calls("copy_async"), 8);            // two ranks, two peers, two streams
+    EXPECT_GE(fake.calls("copy_async"), 8);  // two ranks, two peers, two streams
     const auto memory_before = memories[0];
     EXPECT_EQ(memory_before, std::vector<unsigned char>(1 << 16));
     sessions.clear();
@@ -134,7 +141,8 @@ TEST_P(CudaLoopbackTest, ChecksBoundsAndReach) {
     options.bases.pop_back();
     EXPECT_THROW(make_cuda_loopback(options), ArgumentError);
 }
-INSTANTIATE_TEST_SUITE_P(Networks, CudaLoopbackTest, ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
+INSTANTIATE_TEST_SUITE_P(Networks, CudaLoopbackTest,
+                         ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
 
 }  // namespace
 }  // namespace plait

@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/net/signal_protocol.h"
 #include "tests/runtime/net/contract_world.h"
-#include "tests/runtime/net/verbs_fake.h"
 #include "tests/runtime/net/meeting.h"
+#include "tests/runtime/net/verbs_fake.h"
 
 namespace plait {
 namespace {
@@ -52,13 +52,15 @@ TEST(Srd, VisibleSignalImpliesVisiblePayloadOver1000Seeds) {
         SrdOptions options;
         options.slots = static_cast<std::uint32_t>(1 + seed % 6);
         options.send_depth = static_cast<std::uint32_t>(2 + seed % 9);
-        options.receive_depth = static_cast<std::uint32_t>(2 + seed % 5);   // receiver not ready is part of it
+        options.receive_depth = static_cast<std::uint32_t>(2 + seed % 5);  // receiver not ready is part of it
         ContractCase test;
         test.seed = seed;
         test.ranks = 2 + seed % 2;
         test.puts = 12;
         test.self_puts = false;
-        test.make_sessions = [&](const std::vector<MemoryRegion>& workspaces) { return make_sessions(fake, workspaces, options); };
+        test.make_sessions = [&](const std::vector<MemoryRegion>& workspaces) {
+            return make_sessions(fake, workspaces, options);
+        };
         const ContractOutcome outcome = ContractWorld(test).run();
         ASSERT_TRUE(outcome.finished) << "seed " << seed;
         ASSERT_TRUE(outcome.violations.empty()) << "seed " << seed << ": " << outcome.violations.front();
@@ -107,7 +109,8 @@ TEST_F(SrdTest, RefusesADeviceWithoutRdmaWrite) {
 
 TEST_F(SrdTest, RefusesAProviderThatCannotMakeTheQueuePair) {
     fake.fail("efadv_create_qp_ex", EOPNOTSUPP);
-    EXPECT_NE(error_of_open().find("efadv_create_qp_ex (SRD, write with immediate) failed on nic fake0"), std::string::npos);
+    EXPECT_NE(error_of_open().find("efadv_create_qp_ex (SRD, write with immediate) failed on nic fake0"),
+              std::string::npos);
     EXPECT_TRUE(fake.live().empty());
 }
 
@@ -131,7 +134,8 @@ TEST_F(SrdTest, FailedCompletionNamesRankPeerNicQueuePairAndStatus) {
         for (int round = 0; round < 100; ++round) sessions[0]->step(&completed, &arrivals);
         FAIL() << "no error";
     } catch (const TransportError& error) {
-        EXPECT_NE(error.message().find("put 9 of rank 0 to rank 1 failed: nic fake0"), std::string::npos) << error.message();
+        EXPECT_NE(error.message().find("put 9 of rank 0 to rank 1 failed: nic fake0"), std::string::npos)
+            << error.message();
         EXPECT_NE(error.message().find("transport retry counter exceeded"), std::string::npos);
     }
 }

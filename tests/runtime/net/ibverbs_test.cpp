@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/net/ibverbs_connection.h"
 #include "tests/runtime/net/contract_world.h"
-#include "tests/runtime/net/verbs_fake.h"
 #include "tests/runtime/net/meeting.h"
+#include "tests/runtime/net/verbs_fake.h"
 
 namespace plait {
 namespace {
@@ -87,7 +87,7 @@ TEST_F(RcTest, BatchesOneDoorbellAndOneCompletionPerStep) {
     step(200);
     EXPECT_EQ(completed, (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
     EXPECT_EQ(*reinterpret_cast<u64*>(memories[1].data() + 64), 8u);
-    EXPECT_TRUE(arrivals.empty());            // RC writes the flag itself
+    EXPECT_TRUE(arrivals.empty());  // RC writes the flag itself
 }
 
 TEST_F(RcTest, CountsItsOwnQueueWhateverTheProviderTakes) {
@@ -106,7 +106,7 @@ TEST_F(RcTest, GoesOnAfterTheProviderRefusedPartOfABatch) {
     for (std::uint64_t id = 0; id < 20; ++id) ASSERT_TRUE(sessions[0]->try_post(put(id, 32)));
     step(2000);
     EXPECT_EQ(completed.size(), 20u);
-    EXPECT_EQ(fake.work_requests, 40u);       // nothing twice, nothing lost
+    EXPECT_EQ(fake.work_requests, 40u);  // nothing twice, nothing lost
 }
 
 TEST_F(RcTest, FailedCompletionNamesRankPeerNicQueuePairAndStatus) {
@@ -114,14 +114,16 @@ TEST_F(RcTest, FailedCompletionNamesRankPeerNicQueuePairAndStatus) {
     fake.break_next_send(IBV_WC_RETRY_EXC_ERR);
     ASSERT_TRUE(sessions[0]->try_post(put(41, 100)));
     const std::string message = error_of_step(100);
-    EXPECT_NE(message.find("put 41 of rank 0 to rank 1 failed: nic fake0, queue pair 10"), std::string::npos) << message;
-    EXPECT_NE(message.find("status transport retry counter exceeded (vendor error 0x81)"), std::string::npos) << message;
+    EXPECT_NE(message.find("put 41 of rank 0 to rank 1 failed: nic fake0, queue pair 10"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("status transport retry counter exceeded (vendor error 0x81)"), std::string::npos)
+        << message;
 }
 
 TEST_F(RcTest, LostPeerIsNoticedWithoutTraffic) {
     open([](RcOptions* options) { options->keepalive_ns = 1; });
     step(1000);
-    EXPECT_GT(fake.work_requests, 0u);        // empty writes, one at a time
+    EXPECT_GT(fake.work_requests, 0u);  // empty writes, one at a time
     EXPECT_LT(fake.work_requests, 8u);
     EXPECT_EQ(sessions[0]->counters().posted, 0u);
     fake.break_next_send(IBV_WC_RETRY_EXC_ERR);
@@ -155,7 +157,7 @@ TEST_F(RcTest, NothingOutsideTheWorkspaceIsPosted) {
     request.destination_offset = (1 << 16) - 63;
     EXPECT_THROW(sessions[0]->try_post(request), TransportError);
     request = put(0, 64);
-    request.destination_rank = 0;             // not a peer of itself
+    request.destination_rank = 0;  // not a peer of itself
     EXPECT_THROW(sessions[0]->try_post(request), TransportError);
     step(1);
     EXPECT_EQ(fake.work_requests, 0u);
@@ -164,7 +166,7 @@ TEST_F(RcTest, NothingOutsideTheWorkspaceIsPosted) {
 TEST_F(RcTest, RegistersWithoutRelaxedOrderingAndConnectsAtTheSmallerMtu) {
     meeting.tamper = [](const std::string& key, const std::string& value) {
         std::string text = value;
-        if (key.find("/at/1/") != std::string::npos) text.replace(0, 7, "rc1 0 3");   // rank 1 says 1024
+        if (key.find("/at/1/") != std::string::npos) text.replace(0, 7, "rc1 0 3");  // rank 1 says 1024
         return text;
     };
     open();
@@ -187,11 +189,14 @@ TEST_F(RcTest, EveryStepOfOpeningFailsTypedAndLeavesNothingBehind) {
             Meeting pair;
             pair.wait_s = 0;
             const auto api = broken.verbs();
-            EXPECT_THROW(pair.make(2, [&](std::uint32_t rank) {
-                RcOptions options = options_of(rank);
-                options.exchange = pair.exchange();
-                return make_rc_session(api, options);
-            }), TransportError) << call << " " << nth;
+            EXPECT_THROW(pair.make(2,
+                                   [&](std::uint32_t rank) {
+                                       RcOptions options = options_of(rank);
+                                       options.exchange = pair.exchange();
+                                       return make_rc_session(api, options);
+                                   }),
+                         TransportError)
+                << call << " " << nth;
             EXPECT_TRUE(broken.live().empty()) << call << " leaves " << broken.live().begin()->first;
         }
     }
@@ -240,7 +245,7 @@ TEST(RcEndpointInfo, RoundTripsAndRefusesWhatItCannotRead) {
     info.address.lid = 7;
     info.address.mtu = IBV_MTU_2048;
     parse_gid("00000000000000000000ffff0a4d0001", &info.address.gid);
-    info.queue_pair = 0xffffff;               // 24 bits
+    info.queue_pair = 0xffffff;  // 24 bits
     info.workspace_address = ~0ull - 4096;
     info.workspace_bytes = 1ull << 37;
     info.workspace_key = 0xffffffff;

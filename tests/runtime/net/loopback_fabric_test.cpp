@@ -15,7 +15,7 @@ TEST(LoopbackFabric, MailboxIsBoundedAndKeepsOrder) {
     auto fabric = LoopbackFabric::in_process(2);
     for (u64 entry = 0; entry < kMailboxEntries; ++entry) ASSERT_TRUE(fabric->send(1, 0, {{entry, 0}}));
     EXPECT_FALSE(fabric->send(1, 0, {{999, 0}}));
-    EXPECT_FALSE(fabric->receive(0, 1).has_value());   // the other direction is another mailbox
+    EXPECT_FALSE(fabric->receive(0, 1).has_value());  // the other direction is another mailbox
     for (u64 entry = 0; entry < kMailboxEntries; ++entry) ASSERT_EQ(fabric->receive(1, 0)->word[0], entry);
     EXPECT_FALSE(fabric->receive(1, 0).has_value());
     EXPECT_TRUE(fabric->send(1, 0, {{7, 0}}));

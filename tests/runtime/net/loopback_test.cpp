@@ -16,7 +16,7 @@ ContractCase small_case(std::uint64_t seed, NetworkContract delivery, bool flag_
     LoopbackOptions options;
     options.delivery = delivery;
     options.packet_bytes = 64 + seed % 5 * 64;
-    options.max_message_bytes = seed % 2 ? 400 : 4096;    // odd seeds split a put into several messages
+    options.max_message_bytes = seed % 2 ? 400 : 4096;  // odd seeds split a put into several messages
     options.queue_depth = 1 + seed % 7;
     options.flag_after_data = flag_after_data;
     ContractCase test;
@@ -55,9 +55,10 @@ TEST_P(LoopbackContract, VisibleSignalImpliesVisiblePayloadOver1000Seeds) {
             refused += counters.queue_full;
         }
     }
-    EXPECT_GT(refused, 1000u);   // full queues were part of it
+    EXPECT_GT(refused, 1000u);  // full queues were part of it
 }
-INSTANTIATE_TEST_SUITE_P(Networks, LoopbackContract, ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
+INSTANTIATE_TEST_SUITE_P(Networks, LoopbackContract,
+                         ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
 
 TEST(Loopback, FlagAfterDataOnAnUnorderedNetworkIsCaught) {
     std::uint64_t caught_at = 0;
@@ -118,7 +119,7 @@ std::string error_of(ProxySession& session, const PutRequest& request) {
 
 TEST(Loopback, RefusesWhenTheQueueIsFullAndRecovers) {
     LoopbackOptions options;
-    options.queue_depth = 4;                   // a put is two messages: payload and flag
+    options.queue_depth = 4;  // a put is two messages: payload and flag
     options.latency_ns = 20'000'000;
     Pair pair(options);
     EXPECT_TRUE(pair.sessions[0]->try_post(put(0, 100)));
@@ -136,7 +137,8 @@ TEST(Loopback, PutLargerThanTheQueueGoesOutInParts) {
     options.queue_depth = 2;
     options.max_message_bytes = 1000;
     Pair pair(options);
-    for (std::size_t byte = 0; byte < 50'000; ++byte) pair.memories[0][byte] = static_cast<unsigned char>(byte * 13 + 1);
+    for (std::size_t byte = 0; byte < 50'000; ++byte)
+        pair.memories[0][byte] = static_cast<unsigned char>(byte * 13 + 1);
     ASSERT_TRUE(pair.sessions[0]->try_post(put(5, 50'000)));
     pair.step(5000);
     EXPECT_EQ(pair.completed, std::vector<std::uint64_t>{5});
@@ -156,7 +158,8 @@ TEST(Loopback, FailedCompletionNamesRankPeerNicQueuePairAndStatus) {
         FAIL() << "no error";
     } catch (const TransportError& error) {
         EXPECT_EQ(error.message(),
-                  "put 1 of rank 0 to rank 1 failed: nic loop0, queue pair 1, status transport retry counter exceeded (emulated)");
+                  "put 1 of rank 0 to rank 1 failed: nic loop0, queue pair 1, status transport retry counter exceeded "
+                  "(emulated)");
     }
 }
 
@@ -165,9 +168,10 @@ TEST(Loopback, RefusesWhatLeavesTheWorkspace) {
     ProxySession& session = *pair.sessions[0];
     PutRequest request = put(0, 64);
     request.destination_offset = (1 << 20) - 32;
-    EXPECT_NE(error_of(session, request).find("destination at 1048544 of 64 bytes leaves the workspace"), std::string::npos);
+    EXPECT_NE(error_of(session, request).find("destination at 1048544 of 64 bytes leaves the workspace"),
+              std::string::npos);
     request = put(0, 64);
-    request.source_offset = ~0ull - 31;      // offset + bytes wraps to 32
+    request.source_offset = ~0ull - 31;  // offset + bytes wraps to 32
     EXPECT_NE(error_of(session, request).find("source at"), std::string::npos);
     request = put(0, 0);
     request.signal_offset = 1 << 20;
@@ -188,7 +192,7 @@ TEST(Loopback, WallClockHoldsBandwidth) {
     ASSERT_TRUE(pair.sessions[0]->try_post(request));
     while (pair.completed.empty()) pair.step(1);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    EXPECT_GE(seconds, 0.0099);              // no upper bound: the machine may be busy
+    EXPECT_GE(seconds, 0.0099);  // no upper bound: the machine may be busy
 }
 
 TEST(Loopback, RejectsAFabricOfAnotherSize) {

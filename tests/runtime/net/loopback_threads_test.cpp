@@ -23,7 +23,8 @@ struct ThreadedRank {
         options.jitter_ns = 20'000;
         session = make_loopback_session(endpoint, options);
         proxy = std::make_unique<ProxyThread>(
-            std::make_unique<TransferProxy>(ProxyRings{fifo.data(), fifo.size(), arrivals.data(), arrivals.size(), &lines}, *session, *memory),
+            std::make_unique<TransferProxy>(
+                ProxyRings{fifo.data(), fifo.size(), arrivals.data(), arrivals.size(), &lines}, *session, *memory),
             ProxyThreadOptions{});
     }
     // Sends kPuts, relays arrivals, waits for kPuts of the peer; returns how many bytes were wrong.
@@ -40,10 +41,18 @@ struct ThreadedRank {
     }
     u64* flag(std::uint64_t put) { return reinterpret_cast<u64*>(workspace.data() + kFlagsAt + 8 * put); }
     void send(std::uint64_t put, std::uint32_t peer) {
-        for (std::uint64_t byte = 0; byte < kBytes; ++byte) workspace[put * kBytes + byte] = static_cast<unsigned char>(put * 7 + byte + 1);
+        for (std::uint64_t byte = 0; byte < kBytes; ++byte)
+            workspace[put * kBytes + byte] = static_cast<unsigned char>(put * 7 + byte + 1);
         TransferCommand& slot = fifo[put % fifo.size()];
-        slot = {slot.sequence, static_cast<u32>(TransferOpcode::PutSignal), peer, put * kBytes, (kPuts + put) * kBytes, kBytes,
-                kFlagsAt + 8 * put, put + 1, 0};
+        slot = {slot.sequence,
+                static_cast<u32>(TransferOpcode::PutSignal),
+                peer,
+                put * kBytes,
+                (kPuts + put) * kBytes,
+                kBytes,
+                kFlagsAt + 8 * put,
+                put + 1,
+                0};
         memory->store_release(&slot.sequence, put + 1);
     }
     void relay() {
@@ -88,7 +97,8 @@ TEST_P(LoopbackThreads, TwoRanksExchangeBothWays) {
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(wrong[1], 0u);
 }
-INSTANTIATE_TEST_SUITE_P(Networks, LoopbackThreads, ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
+INSTANTIATE_TEST_SUITE_P(Networks, LoopbackThreads,
+                         ::testing::Values(NetworkContract::Ordered, NetworkContract::Unordered));
 
 }  // namespace
 }  // namespace plait

@@ -26,14 +26,15 @@ public:
                     changed_.notify_all();
                 },
                 [this](const std::string& key, std::uint64_t) {
-                    const bool there = changed_.wait_for(turn_, std::chrono::seconds(wait_s), [&] { return values_.count(key) != 0; });
+                    const bool there =
+                        changed_.wait_for(turn_, std::chrono::seconds(wait_s), [&] { return values_.count(key) != 0; });
                     if (!there) throw TransportError(fmt::format("no value for {}", key));
                     return tamper ? tamper(key, values_[key]) : values_[key];
                 }};
     }
     // Rethrows the first exception.
-    std::vector<std::unique_ptr<ProxySession>> make(std::uint32_t world,
-                                                    const std::function<std::unique_ptr<ProxySession>(std::uint32_t)>& make_one) {
+    std::vector<std::unique_ptr<ProxySession>> make(
+        std::uint32_t world, const std::function<std::unique_ptr<ProxySession>(std::uint32_t)>& make_one) {
         std::vector<std::unique_ptr<ProxySession>> sessions(world);
         std::exception_ptr failure;
         std::vector<std::thread> threads;

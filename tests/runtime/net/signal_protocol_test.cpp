@@ -47,7 +47,7 @@ TEST_F(ReceiverTest, NeedsTheDescriptorAndEveryPayloadMessage) {
     const std::uint64_t put = begin(2);
     arrive(put, false);
     EXPECT_EQ(receiver.publish(&arrivals), 0u);
-    arrive(put, true);                        // the descriptor overtook a payload message
+    arrive(put, true);  // the descriptor overtook a payload message
     EXPECT_EQ(receiver.publish(&arrivals), 0u);
     arrive(put, false);
     EXPECT_EQ(receiver.publish(&arrivals), 1u);
@@ -71,9 +71,9 @@ TEST_F(ReceiverTest, SlotIsClaimedAgainOnlyAfterCreditAndLocalCompletion) {
         begin(0);
     }
     EXPECT_FALSE(sender.can_begin(0));
-    EXPECT_FALSE(sender.can_begin(1));        // published, sources still in use
+    EXPECT_FALSE(sender.can_begin(1));  // published, sources still in use
     sender.sources_free(0);
-    EXPECT_FALSE(sender.can_begin(0));        // sources free, not published
+    EXPECT_FALSE(sender.can_begin(0));  // sources free, not published
     EXPECT_TRUE(sender.can_begin(1));
 }
 
@@ -87,7 +87,7 @@ TEST_F(ReceiverTest, RunsThroughAllGenerationsAndRefusesALateImmediate) {
         sender.sources_free(put);
         ASSERT_EQ(receiver.publish(&arrivals), 1u);
     }
-    EXPECT_THROW(arrive(put - 1, false), TransportError);   // a second immediate of a published put
+    EXPECT_THROW(arrive(put - 1, false), TransportError);  // a second immediate of a published put
 }
 
 TEST_F(ReceiverTest, RefusesMoreMessagesThanAnnounced) {

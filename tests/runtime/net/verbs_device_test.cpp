@@ -32,7 +32,7 @@ TEST(VerbsDevice, ChoosesTheRoutableIpv4Gid) {
     fake.gids.pop_back();
     EXPECT_EQ(VerbsDevice::open(fake.verbs(), {})->gid_index(), 3);
     fake.gids.pop_back();
-    EXPECT_EQ(VerbsDevice::open(fake.verbs(), {})->gid_index(), 1);   // link-local, better than RoCE v1
+    EXPECT_EQ(VerbsDevice::open(fake.verbs(), {})->gid_index(), 1);  // link-local, better than RoCE v1
     VerbsDeviceOptions wanted;
     wanted.gid_index = 2;
     EXPECT_EQ(VerbsDevice::open(fake.verbs(), wanted)->gid_index(), 2);

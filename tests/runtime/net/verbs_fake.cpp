@@ -77,23 +77,36 @@ void FakeVerbs::fill_device(VerbsApi* api) {
     api->free_device_list = [this](ibv_device**) { --live_["device list"]; };
     api->get_device_name = [](ibv_device* object) { return static_cast<const char*>(object->name); };
     api->open_device = [this](ibv_device*) { return make<ibv_context>("context"); };
-    api->close_device = [this](ibv_context* context) { delete context; return --live_["context"], 0; };
-    api->query_device = [this](ibv_context*, ibv_device_attr* out) { *out = device; return error_of("query_device"); };
-    api->query_port = [this](ibv_context*, uint8_t, ibv_port_attr* out) { *out = port; return error_of("query_port"); };
+    api->close_device = [this](ibv_context* context) {
+        delete context;
+        return --live_["context"], 0;
+    };
+    api->query_device = [this](ibv_context*, ibv_device_attr* out) {
+        *out = device;
+        return error_of("query_device");
+    };
+    api->query_port = [this](ibv_context*, uint8_t, ibv_port_attr* out) {
+        *out = port;
+        return error_of("query_port");
+    };
     api->query_gid = [this](ibv_context*, uint32_t, uint32_t index, ibv_gid_entry* out) {
         if (index >= gids.size()) return ENODATA;
         *out = gids[index];
         return 0;
     };
     api->status_text = [](ibv_wc_status status) {
-        return status == IBV_WC_REM_ACCESS_ERR ? "remote access error" : status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded"
-                                                                                                         : "other";
+        return status == IBV_WC_REM_ACCESS_ERR  ? "remote access error"
+               : status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded"
+                                                : "other";
     };
 }
 
 void FakeVerbs::fill_memory(VerbsApi* api) {
     api->alloc_pd = [this](ibv_context*) { return make<ibv_pd>("pd"); };
-    api->dealloc_pd = [this](ibv_pd* pd) { delete pd; return --live_["pd"], 0; };
+    api->dealloc_pd = [this](ibv_pd* pd) {
+        delete pd;
+        return --live_["pd"], 0;
+    };
     api->reg_mr = [this](ibv_pd*, void* base, size_t bytes, int access) {
         return make_registration(reinterpret_cast<std::uint64_t>(base), bytes, access, "reg_mr");
     };
@@ -103,7 +116,10 @@ void FakeVerbs::fill_memory(VerbsApi* api) {
     };
     api->dereg_mr = [this](ibv_mr* mr) { return registrations_.erase(mr->rkey), 0; };
     api->create_ah = [this](ibv_pd*, ibv_ah_attr*) { return make<ibv_ah>("ah"); };
-    api->destroy_ah = [this](ibv_ah* ah) { delete ah; return --live_["ah"], 0; };
+    api->destroy_ah = [this](ibv_ah* ah) {
+        delete ah;
+        return --live_["ah"], 0;
+    };
 }
 
 void FakeVerbs::fill_queues(VerbsApi* api) {
@@ -120,7 +136,9 @@ void FakeVerbs::fill_queues(VerbsApi* api) {
         return --live_["cq"], 0;
     };
     api->create_qp = [this](ibv_pd*, ibv_qp_init_attr* attributes) {
-        return failed("create_qp") ? nullptr : make_queue_pair(attributes->send_cq, attributes->recv_cq, NetworkContract::Ordered);
+        return failed("create_qp")
+                   ? nullptr
+                   : make_queue_pair(attributes->send_cq, attributes->recv_cq, NetworkContract::Ordered);
     };
     api->modify_qp = [this](ibv_qp* object, ibv_qp_attr* attributes, int mask) {
         if (const int error = error_of("modify_qp")) return error;
@@ -131,7 +149,9 @@ void FakeVerbs::fill_queues(VerbsApi* api) {
         return 0;
     };
     api->destroy_qp = [this](ibv_qp* object) { return queue_pairs_.erase(object->qp_num), --live_["qp"], 0; };
-    api->post_send = [this](ibv_qp* object, ibv_send_wr* first, ibv_send_wr** bad) { return post_chain(object, first, bad); };
+    api->post_send = [this](ibv_qp* object, ibv_send_wr* first, ibv_send_wr** bad) {
+        return post_chain(object, first, bad);
+    };
     api->post_recv = [this](ibv_qp* object, ibv_recv_wr* first, ibv_recv_wr**) {
         for (; first; first = first->next) queue_pairs_.at(object->qp_num).receives.push_back(first->wr_id);
         return error_of("post_recv");
@@ -152,7 +172,8 @@ ibv_qp* FakeVerbs::make_queue_pair(ibv_cq* send, ibv_cq* receive, NetworkContrac
     options.seed = seed_ * 1000 + number;
     options.queue_depth = 1 << 16;
     options.packet_bytes = 128;
-    queue_pair.nic = std::make_unique<LoopbackNic>(1, options, [this, number](std::uint32_t, std::uint32_t work) { return deliver(number, work); });
+    queue_pair.nic = std::make_unique<LoopbackNic>(
+        1, options, [this, number](std::uint32_t, std::uint32_t work) { return deliver(number, work); });
     return queue_pair.object.get();
 }
 
@@ -168,8 +189,8 @@ ibv_mr* FakeVerbs::make_registration(std::uint64_t base, std::uint64_t bytes, in
 
 bool FakeVerbs::reachable(std::uint32_t key, std::uint64_t address, std::uint64_t bytes) const {
     const auto found = registrations_.find(key);
-    return found != registrations_.end() && (found->second.access & IBV_ACCESS_REMOTE_WRITE) && address >= found->second.base &&
-           address + bytes <= found->second.base + found->second.bytes;
+    return found != registrations_.end() && (found->second.access & IBV_ACCESS_REMOTE_WRITE) &&
+           address >= found->second.base && address + bytes <= found->second.base + found->second.bytes;
 }
 
 int FakeVerbs::post_chain(ibv_qp* object, ibv_send_wr* first, ibv_send_wr** bad) {
@@ -180,15 +201,18 @@ int FakeVerbs::post_chain(ibv_qp* object, ibv_send_wr* first, ibv_send_wr** bad)
         LoopbackWork bytes;
         bytes.destination = reinterpret_cast<unsigned char*>(first->wr.rdma.remote_addr);
         bytes.bytes = first->num_sge == 0 ? 0 : first->sg_list->length;
-        if (first->num_sge == 0) bytes.source = bytes.destination;
-        else if (first->send_flags & IBV_SEND_INLINE) {   // read now: the caller may reuse it
+        if (first->num_sge == 0)
+            bytes.source = bytes.destination;
+        else if (first->send_flags & IBV_SEND_INLINE) {  // read now: the caller may reuse it
             bytes.flag = reinterpret_cast<u64*>(bytes.destination);
             std::memcpy(&bytes.flag_value, reinterpret_cast<void*>(first->sg_list->addr), sizeof(u64));
         } else {
             bytes.source = reinterpret_cast<const unsigned char*>(first->sg_list->addr);
         }
         const bool wants = first->send_flags & IBV_SEND_SIGNALED;
-        if (const int error = post(queue_pair, {first->wr_id, wants, IBV_WC_SUCCESS, queue_pair.peer, 0}, bytes, first->wr.rdma.rkey)) return error;
+        if (const int error =
+                post(queue_pair, {first->wr_id, wants, IBV_WC_SUCCESS, queue_pair.peer, 0}, bytes, first->wr.rdma.rkey))
+            return error;
     }
     return 0;
 }
@@ -199,11 +223,13 @@ int FakeVerbs::post(QueuePair& queue_pair, Work work, LoopbackWork bytes, std::u
     if (refuse_every != 0 && ++posts_ % refuse_every == 0) return ENOMEM;
     ++work_requests;
     signalled += work.signalled;
-    if (queue_pair.broken) work.status = IBV_WC_WR_FLUSH_ERR;
-    else if (!reachable(remote_key, reinterpret_cast<std::uint64_t>(bytes.destination), bytes.bytes)) work.status = IBV_WC_REM_ACCESS_ERR;
+    if (queue_pair.broken)
+        work.status = IBV_WC_WR_FLUSH_ERR;
+    else if (!reachable(remote_key, reinterpret_cast<std::uint64_t>(bytes.destination), bytes.bytes))
+        work.status = IBV_WC_REM_ACCESS_ERR;
     if (work.status != IBV_WC_SUCCESS) {
         queue_pair.broken = true;
-        bytes = {};                                  // moves nothing, completes in its turn
+        bytes = {};  // moves nothing, completes in its turn
         static unsigned char nothing[1] = {};
         bytes.source = bytes.destination = nothing;
     }
@@ -269,7 +295,8 @@ std::shared_ptr<const EfaApi> FakeVerbs::efa() {
         out->max_rdma_size = efa_max_message;
         return error_of("efadv_query_device");
     };
-    api->create_qp_ex = [this](ibv_context*, ibv_qp_init_attr_ex* attributes, efadv_qp_init_attr* srd, std::uint32_t) -> ibv_qp* {
+    api->create_qp_ex = [this](ibv_context*, ibv_qp_init_attr_ex* attributes, efadv_qp_init_attr* srd,
+                               std::uint32_t) -> ibv_qp* {
         if (failed("efadv_create_qp_ex") || srd->driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return nullptr;
         return make_queue_pair(attributes->send_cq, attributes->recv_cq, NetworkContract::Unordered);
     };
@@ -279,7 +306,8 @@ std::shared_ptr<const EfaApi> FakeVerbs::efa() {
         bytes.destination = reinterpret_cast<unsigned char*>(write.remote_address);
         bytes.bytes = write.bytes;
         bytes.has_immediate = write.has_immediate;
-        return post(queue_pairs_.at(object->qp_num), {write.id, true, IBV_WC_SUCCESS, write.queue_pair, htonl(write.immediate)}, bytes,
+        return post(queue_pairs_.at(object->qp_num),
+                    {write.id, true, IBV_WC_SUCCESS, write.queue_pair, htonl(write.immediate)}, bytes,
                     write.remote_key);
     };
     return api;

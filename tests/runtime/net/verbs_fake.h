@@ -26,7 +26,7 @@ public:
     std::vector<ibv_gid_entry> gids;
     ibv_device_attr device = {};
     std::uint32_t efa_caps = 0xf, efa_max_message = 1 << 20;
-    std::uint64_t refuse_every = 0;           // n > 0: every n-th post is refused with ENOMEM
+    std::uint64_t refuse_every = 0;  // n > 0: every n-th post is refused with ENOMEM
     // The n-th (from 0) call of `call` fails with `error`.
     void fail(const std::string& call, int error, int nth = 0) { failures_[call] = {nth, error}; }
     // The next completion of a send on any queue pair has this status.
@@ -48,7 +48,7 @@ private:
         std::uint64_t id = 0;
         bool signalled = false;
         ibv_wc_status status = IBV_WC_SUCCESS;
-        std::uint32_t target = 0, immediate = 0;   // queue pair number; immediate in network order
+        std::uint32_t target = 0, immediate = 0;  // queue pair number; immediate in network order
     };
     struct QueuePair {
         std::unique_ptr<ibv_qp> object;
@@ -56,7 +56,7 @@ private:
         std::unique_ptr<LoopbackNic> nic;
         std::vector<Work> works;
         std::deque<std::uint64_t> receives;
-        std::uint32_t peer = 0;                    // RC: from ibv_modify_qp
+        std::uint32_t peer = 0;  // RC: from ibv_modify_qp
         ibv_qp_state state = IBV_QPS_RESET;
         bool broken = false;
     };
@@ -66,9 +66,10 @@ private:
         int access = 0;
     };
 
-    bool failed(const char* call);                 // sets errno
+    bool failed(const char* call);  // sets errno
     int error_of(const char* call) { return failed(call) ? errno : 0; }
-    template <class Object> Object* make(const char* kind);
+    template <class Object>
+    Object* make(const char* kind);
     ibv_qp* make_queue_pair(ibv_cq* send, ibv_cq* receive, NetworkContract delivery);
     ibv_mr* make_registration(std::uint64_t base, std::uint64_t bytes, int access, const char* call);
     bool reachable(std::uint32_t key, std::uint64_t address, std::uint64_t bytes) const;

@@ -15,7 +15,7 @@ struct ProxyTest : ::testing::Test {
 };
 
 TEST_F(ProxyTest, TakesCommandsInRingOrderAndOnlyPublishedOnes) {
-    bench.publish(1);                         // position 1 before position 0
+    bench.publish(1);  // position 1 before position 0
     EXPECT_FALSE(proxy.step());
     EXPECT_EQ(proxy.taken(), 0u);
     bench.publish(0);
@@ -69,11 +69,11 @@ TEST_F(ProxyTest, RetriesARefusedCommandOnceAndInOrder) {
 TEST_F(ProxyTest, HoldsArrivalsBackWhileTheRingIsFull) {
     for (u64 value = 1; value <= 6; ++value) bench.session.arrive_next.push_back({8 * value, value});
     EXPECT_TRUE(proxy.step());
-    EXPECT_EQ(bench.lines.arrivals_posted, 4u);      // four entries
+    EXPECT_EQ(bench.lines.arrivals_posted, 4u);  // four entries
     EXPECT_FALSE(proxy.idle());
     proxy.step();
     EXPECT_EQ(bench.lines.arrivals_posted, 4u);
-    EXPECT_EQ(bench.arrivals[0].signal_value, 1u);   // not overwritten
+    EXPECT_EQ(bench.arrivals[0].signal_value, 1u);  // not overwritten
     bench.lines.arrivals_taken = 1;
     proxy.step();
     EXPECT_EQ(bench.lines.arrivals_posted, 5u);
@@ -85,7 +85,7 @@ TEST_F(ProxyTest, HoldsArrivalsBackWhileTheRingIsFull) {
 }
 
 TEST_F(ProxyTest, RefusesARingThatWasOverwritten) {
-    bench.publish(8);                                // one lap early, into slot 0
+    bench.publish(8);  // one lap early, into slot 0
     try {
         proxy.step();
         FAIL() << "no error";

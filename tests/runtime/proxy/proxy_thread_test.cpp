@@ -29,7 +29,8 @@ bool eventually(Condition condition) {
 // Completes at once whatever was posted.
 void complete_at_once(ProxyBench& bench) {
     bench.session.on_step = [&bench, done = std::size_t{0}]() mutable {
-        for (; done < bench.session.posted.size(); ++done) bench.session.complete_next.push_back(bench.session.posted[done].id);
+        for (; done < bench.session.posted.size(); ++done)
+            bench.session.complete_next.push_back(bench.session.posted[done].id);
     };
 }
 
@@ -41,7 +42,7 @@ TEST(ProxyThread, MovesCommandsUntilStopped) {
         ASSERT_TRUE(eventually([&] { return position - bench.memory->load_acquire(&bench.lines.fifo_completed) < 8; }));
         bench.publish(position);
     }
-    EXPECT_TRUE(thread.stop());               // drains what is outstanding
+    EXPECT_TRUE(thread.stop());  // drains what is outstanding
     EXPECT_EQ(bench.lines.fifo_completed, 1000u);
     EXPECT_TRUE(thread.stop());
 }

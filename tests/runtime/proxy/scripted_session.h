@@ -40,7 +40,8 @@ struct ProxyBench {
     ProxyRings rings() { return {fifo.data(), fifo.size(), arrivals.data(), arrivals.size(), &lines}; }
     void publish(u64 position, u64 value = 0) {
         TransferCommand& slot = fifo[position % fifo.size()];
-        slot = {slot.sequence, static_cast<u32>(TransferOpcode::PutSignal), 1, 0, 0, 16, 8, value ? value : position, 0};
+        slot = {
+            slot.sequence, static_cast<u32>(TransferOpcode::PutSignal), 1, 0, 0, 16, 8, value ? value : position, 0};
         memory->store_release(&slot.sequence, position + 1);
     }
     std::vector<TransferCommand> fifo;
