@@ -194,12 +194,14 @@ void Engine::trace(SimAgent& agent, u32 kind, i64 value) {
     events_.push_back({static_cast<std::uint32_t>(agent.rank), static_cast<std::uint32_t>(agent.cta), agent.index, kind, value, steps_});
 }
 
+// A slot that is asked for more than it has gets new memory; the old one stays valid too.
 void* Engine::registers(SimAgent& agent, u64 bytes, u32 slot) {
     constexpr std::uint64_t kAlignment = 64;
-    for (auto& [held, storage] : agent.registers) {
-        if (held == slot) return storage.get() + (kAlignment - reinterpret_cast<std::uintptr_t>(storage.get()) % kAlignment) % kAlignment;
+    for (const RegisterMemory& held : agent.registers) {
+        if (held.slot != slot || held.bytes < bytes) continue;
+        return held.storage.get() + (kAlignment - reinterpret_cast<std::uintptr_t>(held.storage.get()) % kAlignment) % kAlignment;
     }
-    agent.registers.emplace_back(slot, std::make_unique_for_overwrite<std::uint8_t[]>(bytes + kAlignment));
+    agent.registers.push_back({slot, bytes, std::make_unique_for_overwrite<std::uint8_t[]>(bytes + kAlignment)});
     return registers(agent, bytes, slot);
 }
 

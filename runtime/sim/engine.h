@@ -38,6 +38,12 @@ struct RegisterTile {
     bool fenced = false;          // wgmma.fence since anything else touched it
 };
 
+struct RegisterMemory {
+    std::uint32_t slot = 0;
+    std::uint64_t bytes = 0;
+    std::unique_ptr<std::uint8_t[]> storage;
+};
+
 struct SimAgent : Task, SimActor {
     Engine* engine = nullptr;
     SimCta* cta_state = nullptr;
@@ -46,7 +52,7 @@ struct SimAgent : Task, SimActor {
     AsyncGroups bulk, matrix;
     Epoch loads;                             // bulk loads' reads of global memory, counted
     std::vector<RegisterTile> tiles;
-    std::vector<std::pair<std::uint32_t, std::unique_ptr<std::uint8_t[]>>> registers;
+    std::vector<RegisterMemory> registers;
     std::uint64_t seen_changes = 0;          // of its rank's words, when idle() last returned
     // What it is parked on, for waking and for the report.
     enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Idle } parked = Parked::No;

@@ -2,6 +2,8 @@
 //
 // PTX ISA, wgmma.mma_async: accesses to the accumulator and to shared memory operands before wgmma.wait_group are
 // undefined; wgmma.fence orders register accesses before the first wgmma.mma_async and after others touched them.
+// A wait names the accumulators that it makes safe, and a compiler may touch there what is named (ptxas then puts a
+// fence of its own before the next operation, C7519): the next operation needs mma_begin again.
 #include <fmt/format.h>
 
 #include "runtime/sim/engine.h"
@@ -49,6 +51,7 @@ void Engine::mma_wait(SimAgent& agent, u32 pending) {
     const std::uint32_t target = committed > pending ? committed - pending : 0;
     for (RegisterTile& tile : agent.tiles) {
         if (tile.group <= target) tile.group = 0;
+        tile.fenced = false;
         tile.fenced = false;   // the wait names the accumulators: a register access, as ptxas sees it (message C7520)
     }
     if (order_.enabled() && !agent.matrix.reads.none()) order_.learn(agent, Lane::Members, {agent.matrix.reads.component, target});

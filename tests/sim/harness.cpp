@@ -192,6 +192,11 @@ struct LaunchData {
     }
 };
 
+std::uint64_t fnv1a(std::uint64_t digest, const std::vector<std::uint16_t>& bits) {
+    for (const std::uint16_t x : bits) digest = (digest ^ x) * 1099511628211ull;
+    return digest;
+}
+
 void compare(const Kernel& kernel, const LaunchData& data, std::int64_t rows, Outcome* outcome) {
     const Case& c = kernel.c;
     const double step = c.dtype == "f16" ? kF16Step : kBf16Step;
@@ -219,6 +224,7 @@ Outcome run(const Kernel& kernel, const std::vector<std::int64_t>& rows, const S
             LaunchData data(kernel, m, random);
             outcome.report = cluster.launch(kernel.artifact, kernel.module, m, data.tensors);
             compare(kernel, data, m, &outcome);
+            for (const RankData& rank : data.ranks) outcome.digest = fnv1a(outcome.digest, rank.c);
         }
     } catch (const Error& e) {
         outcome.fault = e.kind() + ": " + e.message();

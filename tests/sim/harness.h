@@ -46,6 +46,7 @@ struct Outcome {
     double worst_error = 0;                             // largest absolute error
     std::string fault;                                  // what was thrown, empty if nothing
     LaunchReport report;                                // of the last launch
+    std::uint64_t digest = 0;                           // of the bits of all outputs of all launches
     bool ok() const { return fault.empty() && worst <= 1.0; }
 };
 // Launches on one cluster, one for each M of `rows`, with fresh random inputs and NaN-poisoned outputs. Faults and stalls

@@ -9,6 +9,7 @@
 #include "compiler/backend/nvrtc_library.h"
 #include "compiler/passes/lower.h"
 #include "runtime/base/error.h"
+#include "tests/compiler/passes/request.h"
 
 namespace plait {
 namespace {
@@ -47,6 +48,19 @@ TEST_P(ScheduleFiles, CompileWithoutSpillsOrMessages) {
 
 INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_files()),
                          [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
+
+// Fused operations share registers with accumulators: the largest tile with all of them still spills nothing.
+TEST(Nvrtc, CompilesEpiloguesWithoutSpillsOrMessages) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    for (const bool transpose_b : {false, true}) {
+        testing::TestRequest request{"1x2", {}, {"bias", "gelu", "residual"}, {4096, 4096, 4096}, true, transpose_b};
+        request.arch = "sm_90a";
+        request.sms = 132;
+        const CubinResult result = compile_cubin(emit(request.plan()));
+        EXPECT_EQ(result.report.spill_bytes, 0) << "transpose_b " << transpose_b;
+        for (const std::string& message : result.report.messages) ADD_FAILURE() << message;
+    }
+}
 
 TEST(Nvrtc, SaysWhereTheSourceIsWrong) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";

@@ -21,6 +21,8 @@ struct Golden {
     TestRequest request;
 };
 
+void PrintTo(const Golden& golden, std::ostream* stream) { *stream << golden.name; }
+
 TestRequest on(TestRequest request, const std::string& arch) {
     request.arch = arch;
     request.problem = {2048, 1024, 1024};
