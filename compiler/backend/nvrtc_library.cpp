@@ -30,24 +30,6 @@ std::vector<fs::path> site_packages(const fs::path& environment) {
     return found;
 }
 
-void add_near(const fs::path& file, std::vector<std::string>& candidates) {
-    fs::path folder = file.parent_path();
-    for (int i = 0; i < kAncestors && folder != folder.root_path(); ++i, folder = folder.parent_path()) {
-        std::vector<fs::path> roots{folder};
-        for (const fs::path& environment : {folder / ".venv", folder}) {
-            std::vector<fs::path> packages = site_packages(environment);
-            roots.insert(roots.end(), packages.begin(), packages.end());
-        }
-        for (const fs::path& root : roots) {
-            for (const char* place : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
-                fs::path candidate = root / place / kName;
-                std::error_code ignored;
-                if (fs::exists(candidate, ignored)) candidates.push_back(candidate.string());
-            }
-        }
-    }
-}
-
 // The file that holds this function: the program itself, or Python's extension module.
 fs::path this_library() {
     Dl_info info{};
@@ -84,11 +66,30 @@ NvrtcLibrary bind_all(Library library) {
 
 }  // namespace
 
-std::vector<std::string> nvrtc_candidates() {
+std::vector<std::string> nvrtc_candidates_near(const std::string& file) {
     std::vector<std::string> candidates;
+    fs::path folder = fs::path(file).parent_path();
+    for (int i = 0; i < kAncestors && folder != folder.root_path(); ++i, folder = folder.parent_path()) {
+        std::vector<fs::path> roots{folder};
+        for (const fs::path& environment : {folder / ".venv", folder}) {
+            std::vector<fs::path> packages = site_packages(environment);
+            roots.insert(roots.end(), packages.begin(), packages.end());
+        }
+        for (const fs::path& root : roots) {
+            for (const char* place : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
+                fs::path candidate = root / place / kName;
+                std::error_code ignored;
+                if (fs::exists(candidate, ignored)) candidates.push_back(candidate.string());
+            }
+        }
+    }
+    return candidates;
+}
+
+std::vector<std::string> nvrtc_candidates() {
     std::error_code ignored;
-    add_near(fs::canonical("/proc/self/exe", ignored), candidates);
-    add_near(this_library(), candidates);
+    std::vector<std::string> candidates = nvrtc_candidates_near(fs::canonical("/proc/self/exe", ignored).string());
+    for (const std::string& candidate : nvrtc_candidates_near(this_library().string())) candidates.push_back(candidate);
     candidates.push_back(fmt::format("/usr/local/cuda/lib64/{}", kName));
     candidates.push_back(kName);
     return candidates;

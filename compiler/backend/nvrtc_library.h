@@ -35,5 +35,7 @@ NvrtcLibrary open_nvrtc();
 // In order: the wheel's folders near the program and near this library, /usr/local/cuda/lib64, the loader's own search
 // path (a bare name). Needs no environment.
 std::vector<std::string> nvrtc_candidates();
+// Of the wheel, in site-packages and virtual environments beside `file` and its parent folders; only what exists.
+std::vector<std::string> nvrtc_candidates_near(const std::string& file);
 
 }  // namespace plait

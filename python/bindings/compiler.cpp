@@ -101,6 +101,7 @@ nb::tuple compile_request(const Request& request, const std::string& cache_dir, 
     nb::dict times;
     times["cache_hit"] = stats.cache_hit;
     times["lower_ms"] = stats.lower_ms;
+    times["verify_ms"] = stats.verify_ms;
     times["emit_ms"] = stats.emit_ms;
     times["backend_ms"] = stats.backend_ms;
     times["total_ms"] = stats.total_ms;

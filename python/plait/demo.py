@@ -70,7 +70,7 @@ def compile_twice(request: _core.Request, console: Console) -> _core.Artifact:
         artifact, warm = request.compile(folder)
         _core.load_host_code(artifact)
         warm_ms = (time.perf_counter() - started) * 1e3
-    console.print(f"compile cold {cold_ms:.0f} ms (lower {cold['lower_ms']:.0f}, emit {cold['emit_ms']:.0f}, backend "
+    console.print(f"compile cold {cold_ms:.0f} ms (lower {cold['lower_ms']:.0f}, verify {cold['verify_ms']:.0f}, emit {cold['emit_ms']:.0f}, backend "
                   f"{cold['backend_ms']:.0f}), warm {warm_ms:.0f} ms ({'cache hit' if warm['cache_hit'] else 'NO CACHE HIT'})",
                   highlight=False)
     return artifact

@@ -15,10 +15,12 @@
 namespace plait {
 namespace {
 
-constexpr std::uint64_t kArgsAlignment = 64;     // of a TensorMap
-constexpr std::uint64_t kAreaAlignment = 1024;   // of an artifact's area
+constexpr std::uint64_t kArgsAlignment = 64;    // of a TensorMap
+constexpr std::uint64_t kAreaAlignment = 1024;  // of an artifact's area
 
-std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+    return (value + alignment - 1) / alignment * alignment;
+}
 
 // Arguments of one rank at the alignment that a kernel's Args has.
 class AlignedArgs {
@@ -57,7 +59,8 @@ public:
         for (const Region* region : regions_) {
             if (region->kind != MemoryKind::Output) continue;
             const std::uint64_t bytes = region->shadow.unwritten_bytes(region->bytes);
-            if (bytes != 0) out.push_back({region->rank, region->name, region->shadow.first_unwritten(0, region->bytes), bytes});
+            if (bytes != 0)
+                out.push_back({region->rank, region->name, region->shadow.first_unwritten(0, region->bytes), bytes});
         }
         return out;
     }
@@ -73,7 +76,8 @@ struct SimCluster::Impl {
     Impl(const Topology& topology, const SimOptions& options);
     std::uint64_t attach(const Artifact& artifact);
     Launch launch_of(int rank, std::int64_t m, std::uint64_t artifact_offset);
-    LaunchReport run(const Artifact& artifact, const HostModule& module, std::int64_t m, const std::vector<RankTensors>& tensors);
+    LaunchReport run(const Artifact& artifact, const HostModule& module, std::int64_t m,
+                     const std::vector<RankTensors>& tensors);
     std::uint32_t grid(const Manifest& manifest) const;
 
     Topology topology;
@@ -82,15 +86,17 @@ struct SimCluster::Impl {
     Engine engine;
     std::unique_ptr<SimNetwork> network;
     std::uint64_t workspace_end = 0;
-    std::map<std::string, std::uint64_t> areas;      // by artifact key
+    std::map<std::string, std::uint64_t> areas;  // by artifact key
     std::uint64_t launches = 0;
 };
 
 SimCluster::Impl::Impl(const Topology& topology_in, const SimOptions& options_in)
     : topology(topology_in), options(options_in), engine(topology.world(), topology.gpus_per_node, options) {
     if (topology.gpus_per_node > static_cast<int>(kMaxNodeRanks))
-        throw ArgumentError(fmt::format("{} ranks on a node, a kernel addresses at most {}", topology.gpus_per_node, kMaxNodeRanks));
-    workspace_end = align_up(kEnteredOffset + kFlagLineBytes * static_cast<std::uint64_t>(topology.world()), kAreaAlignment);
+        throw ArgumentError(
+            fmt::format("{} ranks on a node, a kernel addresses at most {}", topology.gpus_per_node, kMaxNodeRanks));
+    workspace_end =
+        align_up(kEnteredOffset + kFlagLineBytes * static_cast<std::uint64_t>(topology.world()), kAreaAlignment);
     std::vector<ProxyRings> rings;
     for (int r = 0; r < topology.world(); ++r) {
         ranks.push_back(std::make_unique<SimRankMemory>(options.fifo_slots, options.arrival_slots));
@@ -106,7 +112,8 @@ SimCluster::Impl::Impl(const Topology& topology_in, const SimOptions& options_in
 std::uint64_t SimCluster::Impl::attach(const Artifact& artifact) {
     const std::string key = artifact.manifest.key.empty() ? artifact.manifest.name : artifact.manifest.key;
     if (auto found = areas.find(key); found != areas.end()) return found->second;
-    const std::uint64_t offset = workspace_end, end = align_up(offset + artifact.manifest.workspace_bytes, kAreaAlignment);
+    const std::uint64_t offset = workspace_end,
+                        end = align_up(offset + artifact.manifest.workspace_bytes, kAreaAlignment);
     for (auto& rank : ranks) rank->grow_workspace(engine.memory(), end);
     workspace_end = end;
     areas[key] = offset;
@@ -114,9 +121,11 @@ std::uint64_t SimCluster::Impl::attach(const Artifact& artifact) {
 }
 
 std::uint32_t SimCluster::Impl::grid(const Manifest& manifest) const {
-    const std::uint32_t ctas = options.resident_ctas != 0 ? options.resident_ctas : static_cast<std::uint32_t>(topology.sms);
+    const std::uint32_t ctas =
+        options.resident_ctas != 0 ? options.resident_ctas : static_cast<std::uint32_t>(topology.sms);
     if (static_cast<std::int64_t>(ctas) < manifest.min_ctas)
-        throw ArgumentError(fmt::format("{} needs {} resident CTAs a rank, the topology has {} SMs", manifest.name, manifest.min_ctas, ctas),
+        throw ArgumentError(fmt::format("{} needs {} resident CTAs a rank, the topology has {} SMs", manifest.name,
+                                        manifest.min_ctas, ctas),
                             "give roles fewer SMs, or simulate larger GPUs");
     return ctas;
 }
@@ -125,7 +134,8 @@ Launch SimCluster::Impl::launch_of(int rank, std::int64_t m, std::uint64_t artif
     const RankPlace place = place_of(rank, topology.nodes, topology.gpus_per_node);
     Launch launch{};
     ranks[rank]->fill(launch);
-    for (int local = 0; local < place.locals; ++local) launch.workspace[local] = ranks[place.node * place.locals + local]->workspace();
+    for (int local = 0; local < place.locals; ++local)
+        launch.workspace[local] = ranks[place.node * place.locals + local]->workspace();
     launch.m = m;
     launch.rank = rank;
     launch.world = place.world;
@@ -137,20 +147,26 @@ Launch SimCluster::Impl::launch_of(int rank, std::int64_t m, std::uint64_t artif
     return launch;
 }
 
-LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& module, std::int64_t m, const std::vector<RankTensors>& tensors) {
+LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& module, std::int64_t m,
+                                   const std::vector<RankTensors>& tensors) {
     const Manifest& manifest = artifact.manifest;
-    if (manifest.arch != "host") throw ArgumentError(fmt::format("{} was compiled for {}, the simulator runs host", manifest.name, manifest.arch));
+    if (manifest.arch != "host")
+        throw ArgumentError(
+            fmt::format("{} was compiled for {}, the simulator runs host", manifest.name, manifest.arch));
     if (!module.kernel) throw ArgumentError(fmt::format("{} has no loaded code", manifest.name));
     if (tensors.size() != ranks.size())
-        throw ArgumentError(fmt::format("tensors of {} ranks were given, the cluster has {}", tensors.size(), ranks.size()));
+        throw ArgumentError(
+            fmt::format("tensors of {} ranks were given, the cluster has {}", tensors.size(), ranks.size()));
     EngineLaunch launch;
     launch.kernel = module.kernel;
     launch.agents = manifest.agents;
     launch.sites = manifest.wait_sites;
-    std::sort(launch.sites.begin(), launch.sites.end(), [](const WaitSite& a, const WaitSite& b) { return a.id < b.id; });
+    std::sort(launch.sites.begin(), launch.sites.end(),
+              [](const WaitSite& a, const WaitSite& b) { return a.id < b.id; });
     launch.shared_bytes = static_cast<std::uint64_t>(manifest.shared_bytes);
     launch.ctas = launch.resident = grid(manifest);
-    for (int r = 0; r < topology.world(); ++r) tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m);   // checks the artifact
+    for (int r = 0; r < topology.world(); ++r)
+        tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m);  // checks the artifact
     const std::uint64_t offset = attach(artifact);
     TensorRegions regions(engine.memory());
     std::vector<AlignedArgs> args;
@@ -166,9 +182,11 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     return report;
 }
 
-SimCluster::SimCluster(const Topology& topology, const SimOptions& options) : impl_(std::make_unique<Impl>(topology, options)) {}
+SimCluster::SimCluster(const Topology& topology, const SimOptions& options)
+    : impl_(std::make_unique<Impl>(topology, options)) {}
 SimCluster::~SimCluster() = default;
-LaunchReport SimCluster::launch(const Artifact& artifact, const HostModule& module, std::int64_t m, const std::vector<RankTensors>& tensors) {
+LaunchReport SimCluster::launch(const Artifact& artifact, const HostModule& module, std::int64_t m,
+                                const std::vector<RankTensors>& tensors) {
     return impl_->run(artifact, module, m, tensors);
 }
 std::uint64_t SimCluster::launches() const { return impl_->launches; }

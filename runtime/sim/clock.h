@@ -2,8 +2,8 @@
 //
 // A component is a stream of events that become known in order: the ordinary accesses of one lane (time advances when
 // they are published), the bulk groups of an agent, the phases of a barrier. Global components exist for the life of a
-// cluster. Local ones (kLocalComponent) belong to one CTA and one launch: only accesses to its shared memory carry them,
-// so no clock that leaves the CTA has to.
+// cluster. Local ones (kLocalComponent) belong to one CTA and one launch: only accesses to its shared memory carry
+// them, so no clock that leaves the CTA has to.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -49,8 +49,10 @@ struct Knowledge {
         return global.get(epoch.component) >= epoch.time;
     }
     void raise(const Epoch& epoch) {
-        if (epoch.component & kLocalComponent) local.raise(epoch.component & ~kLocalComponent, epoch.time);
-        else global.raise(epoch.component, epoch.time);
+        if (epoch.component & kLocalComponent)
+            local.raise(epoch.component & ~kLocalComponent, epoch.time);
+        else
+            global.raise(epoch.component, epoch.time);
     }
     void join(const Knowledge& other) {
         global.join(other.global);

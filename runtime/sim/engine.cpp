@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-constexpr std::uint64_t kSharedAlignment = 1024;   // of HostCta::shared
+constexpr std::uint64_t kSharedAlignment = 1024;  // of HostCta::shared
 
 void agent_entry(void* agent) {
     auto* sim_agent = static_cast<SimAgent*>(agent);
@@ -31,7 +31,7 @@ Engine::~Engine() { drop_launch(); }
 
 LaunchReport Engine::run(const EngineLaunch& launch) {
     if (dead_) throw StallError("the simulated cluster is dead: an earlier launch failed", "make a new one");
-    dead_ = true;   // until the end is reached
+    dead_ = true;  // until the end is reached
     begin_launch(launch);
     try {
         const bool ended = scheduler_.run([this] { return unfinished_ctas_ == 0; });
@@ -87,10 +87,11 @@ void Engine::start_cta(SimCta& cta) {
     SimRank& rank = ranks_[cta.rank];
     cta.started = true;
     ++rank.running;
-    cta.storage = std::make_unique<std::uint8_t[]>(launch_->shared_bytes + kSharedAlignment);   // zeroed
+    cta.storage = std::make_unique<std::uint8_t[]>(launch_->shared_bytes + kSharedAlignment);  // zeroed
     const auto address = reinterpret_cast<std::uintptr_t>(cta.storage.get());
     cta.shared = cta.storage.get() + (kSharedAlignment - address % kSharedAlignment) % kSharedAlignment;
-    cta.region = memory_.add(cta.shared, launch_->shared_bytes, MemoryKind::Shared, cta.rank, "shared memory", static_cast<int>(cta.cta));
+    cta.region = memory_.add(cta.shared, launch_->shared_bytes, MemoryKind::Shared, cta.rank, "shared memory",
+                             static_cast<int>(cta.cta));
     for (std::uint32_t i = 0; i < launch_->agents.size(); ++i) {
         auto agent = std::make_unique<SimAgent>();
         agent->engine = this;
@@ -124,18 +125,20 @@ void Engine::end_agent(SimAgent& agent) {
     for (std::size_t group = agent.bulk.waited_writes; group < agent.bulk.groups.size(); ++group) {
         if (agent.bulk.groups[group].operations == 0) continue;
         throw SimulationFault("exit_in_flight", agent.fault_actor(),
-                              fmt::format("ends with bulk group {} not waited for ({} committed, {} waited for)", group + 1,
-                                          agent.bulk.committed(), agent.bulk.waited_writes),
+                              fmt::format("ends with bulk group {} not waited for ({} committed, {} waited for)",
+                                          group + 1, agent.bulk.committed(), agent.bulk.waited_writes),
                               "bulk_wait<0> before the end");
     }
     for (const RegisterTile& tile : agent.tiles) {
         if (tile.group != 0)
-            throw SimulationFault("exit_in_flight", agent.fault_actor(), "ends with a matrix operation in flight", "mma_wait<0> before the end");
+            throw SimulationFault("exit_in_flight", agent.fault_actor(), "ends with a matrix operation in flight",
+                                  "mma_wait<0> before the end");
     }
     if (order_.enabled()) {
         Clock& boundary = ranks_[agent.rank].boundary.global;
         for (const SimLane& lane : agent.lanes) boundary.join(lane.known.generic.global);
-        if (!agent.bulk.writes.none()) boundary.raise(agent.bulk.writes.component, agent.bulk.writes.time + agent.bulk.committed() + 1);
+        if (!agent.bulk.writes.none())
+            boundary.raise(agent.bulk.writes.component, agent.bulk.writes.time + agent.bulk.committed() + 1);
         if (!agent.loads.none()) boundary.raise(agent.loads.component, agent.loads.time);
     }
     SimCta& cta = *agent.cta_state;
@@ -144,9 +147,10 @@ void Engine::end_agent(SimAgent& agent) {
 
 void Engine::end_cta(SimCta& cta) {
     if (cta.loads_in_flight != 0)
-        throw SimulationFault("exit_in_flight", {cta.rank, static_cast<int>(cta.cta), "all agents", ""},
-                              fmt::format("the CTA ends with {} bulk loads into its shared memory in flight", cta.loads_in_flight),
-                              "wait for every barrier that loads complete on");
+        throw SimulationFault(
+            "exit_in_flight", {cta.rank, static_cast<int>(cta.cta), "all agents", ""},
+            fmt::format("the CTA ends with {} bulk loads into its shared memory in flight", cta.loads_in_flight),
+            "wait for every barrier that loads complete on");
     memory_.remove(cta.region);
     cta.region = nullptr;
     --unfinished_ctas_;
@@ -160,13 +164,15 @@ void Engine::check_puts_complete(int rank) {
     const DeviceState* state = ranks_[rank].state;
     if (state == nullptr || state->fifo_completed >= state->fifo_next) return;
     throw SimulationFault("exit_in_flight", {rank, 0, "all agents", ""},
-                          fmt::format("the kernel ends with {} of {} FIFO commands known to be complete", state->fifo_completed, state->fifo_next),
+                          fmt::format("the kernel ends with {} of {} FIFO commands known to be complete",
+                                      state->fifo_completed, state->fifo_next),
                           "fifo_wait for the last position before the end");
 }
 
 void Engine::end_launch() {
     for (const auto& region : memory_.regions()) {
-        if (region->kind == MemoryKind::Shared) throw InternalError("shared memory of an ended CTA is still registered");
+        if (region->kind == MemoryKind::Shared)
+            throw InternalError("shared memory of an ended CTA is still registered");
     }
 }
 
@@ -185,13 +191,15 @@ void Engine::drop_launch() {
 void Engine::point(SimAgent& agent) {
     ++steps_;
     if (options_.max_steps != 0 && steps_ > options_.max_steps)
-        throw StallError(fmt::format("the launch is not over after {} steps", options_.max_steps), "raise max_steps, or look for a polling loop");
+        throw StallError(fmt::format("the launch is not over after {} steps", options_.max_steps),
+                         "raise max_steps, or look for a polling loop");
     if (scheduler_.wants_switch()) scheduler_.yield(agent);
 }
 
 void Engine::trace(SimAgent& agent, u32 kind, i64 value) {
     if (!options_.trace) return;
-    events_.push_back({static_cast<std::uint32_t>(agent.rank), static_cast<std::uint32_t>(agent.cta), agent.index, kind, value, steps_});
+    events_.push_back({static_cast<std::uint32_t>(agent.rank), static_cast<std::uint32_t>(agent.cta), agent.index, kind,
+                       value, steps_});
 }
 
 // A slot that is asked for more than it has gets new memory; the old one stays valid too.
@@ -199,7 +207,8 @@ void* Engine::registers(SimAgent& agent, u64 bytes, u32 slot) {
     constexpr std::uint64_t kAlignment = 64;
     for (const RegisterMemory& held : agent.registers) {
         if (held.slot != slot || held.bytes < bytes) continue;
-        return held.storage.get() + (kAlignment - reinterpret_cast<std::uintptr_t>(held.storage.get()) % kAlignment) % kAlignment;
+        return held.storage.get() +
+               (kAlignment - reinterpret_cast<std::uintptr_t>(held.storage.get()) % kAlignment) % kAlignment;
     }
     agent.registers.push_back({slot, bytes, std::make_unique_for_overwrite<std::uint8_t[]>(bytes + kAlignment)});
     return registers(agent, bytes, slot);

@@ -1,8 +1,8 @@
 // The simulator's engine: implements templates/abi/host_engine.h for every agent of every rank of a cluster in one
 // process and one thread. One fiber per agent; every call is a possible switch point; the seed decides everything.
 //
-// An Engine lives as long as its cluster: clocks, shadow memory and words outlive a launch, and so do transfers that are
-// still on the network. A run that throws leaves the engine dead.
+// An Engine lives as long as its cluster: clocks, shadow memory and words outlive a launch, and so do transfers that
+// are still on the network. A run that throws leaves the engine dead.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -25,17 +25,19 @@ struct SimCta;
 
 // Groups of asynchronous operations of one agent that complete in order: bulk stores, matrix operations.
 struct AsyncGroups {
-    struct Group { std::uint32_t operations = 0, unread = 0, unwritten = 0; };
-    std::vector<Group> groups{1};            // the last one is open
-    Epoch reads, writes;                     // component, and its time before this launch; made when first used
+    struct Group {
+        std::uint32_t operations = 0, unread = 0, unwritten = 0;
+    };
+    std::vector<Group> groups{1};  // the last one is open
+    Epoch reads, writes;           // component, and its time before this launch; made when first used
     std::uint32_t waited_reads = 0, waited_writes = 0;
     std::uint32_t committed() const { return static_cast<std::uint32_t>(groups.size() - 1); }
 };
 
 struct RegisterTile {
     const void* accumulator = nullptr;
-    std::uint32_t group = 0;      // of the youngest operation that writes it, counted from 1; 0: none in flight
-    bool fenced = false;          // wgmma.fence since anything else touched it
+    std::uint32_t group = 0;  // of the youngest operation that writes it, counted from 1; 0: none in flight
+    bool fenced = false;      // wgmma.fence since anything else touched it
 };
 
 struct RegisterMemory {
@@ -50,10 +52,10 @@ struct SimAgent : Task, SimActor {
     std::uint32_t index = 0;
     HostCta view{};
     AsyncGroups bulk, matrix;
-    Epoch loads;                             // bulk loads' reads of global memory, counted
+    Epoch loads;  // bulk loads' reads of global memory, counted
     std::vector<RegisterTile> tiles;
     std::vector<RegisterMemory> registers;
-    std::uint64_t seen_changes = 0;          // of its rank's words, when idle() last returned
+    std::uint64_t seen_changes = 0;  // of its rank's words, when idle() last returned
     // What it is parked on, for waking and for the report.
     enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Idle } parked = Parked::No;
     const u64* words = nullptr;
@@ -66,7 +68,7 @@ struct SimAgent : Task, SimActor {
 struct SimBarrier {
     const void* address = nullptr;
     std::uint32_t arrivals = 0, pending = 0, phase = 0, local_component = 0;
-    std::int64_t bytes = 0;                  // expected and not yet come
+    std::int64_t bytes = 0;  // expected and not yet come
     Epoch init;
     ProxyKnowledge arriving, completed;
     std::vector<SimAgent*> waiters;
@@ -79,8 +81,8 @@ struct SimCta {
     std::unique_ptr<std::uint8_t[]> storage;
     Region* region = nullptr;
     std::vector<std::unique_ptr<SimAgent>> agents;
-    std::deque<SimBarrier> barriers;         // a barrier's word in shared memory holds its index
-    std::uint32_t met = 0, meetings = 0;     // agents at cta_barrier now; how often all met
+    std::deque<SimBarrier> barriers;      // a barrier's word in shared memory holds its index
+    std::uint32_t met = 0, meetings = 0;  // agents at cta_barrier now; how often all met
     std::uint32_t finished = 0, loads_in_flight = 0;
     bool started = false;
 };
@@ -90,29 +92,29 @@ struct SimRank {
     int node = 0;
     std::uint8_t* workspace = nullptr;
     DeviceState* state = nullptr;
-    std::uint64_t changes = 0;               // of words in its memory
-    std::vector<SimAgent*> watchers;         // agents parked on words of its memory, or idle
-    Knowledge boundary;                      // end of its last launch: the next one starts after it
-    std::uint32_t running = 0;               // CTAs
+    std::uint64_t changes = 0;        // of words in its memory
+    std::vector<SimAgent*> watchers;  // agents parked on words of its memory, or idle
+    Knowledge boundary;               // end of its last launch: the next one starts after it
+    std::uint32_t running = 0;        // CTAs
 };
 
 struct EngineLaunch {
     HostKernel kernel = nullptr;
-    std::vector<const void*> args;           // by rank
+    std::vector<const void*> args;  // by rank
     std::vector<std::string> agents;
     std::vector<WaitSite> sites;
     std::uint64_t shared_bytes = 0;
-    std::uint32_t ctas = 1, resident = 1;    // of each rank
+    std::uint32_t ctas = 1, resident = 1;  // of each rank
 };
 
 // A bulk copy under way. A store reads its source at one time and writes its destination at a later one.
 struct BulkOperation {
     SimAgent* agent = nullptr;
     BulkCopy copy{};
-    SimBarrier* barrier = nullptr;           // loads
+    SimBarrier* barrier = nullptr;  // loads
     std::uint32_t phase = 0, group = 0;
     Epoch load;
-    std::vector<std::uint8_t> held;          // a store's bytes between the two
+    std::vector<std::uint8_t> held;  // a store's bytes between the two
     bool read = false;
 };
 
@@ -173,8 +175,8 @@ public:
     void trace(SimAgent&, u32 kind, i64 value);
     void* registers(SimAgent&, u64 bytes, u32 slot);
 
-    void point(SimAgent& agent);             // counts a step; maybe another agent runs first
-    void run_agent(SimAgent& agent);         // the fiber's body
+    void point(SimAgent& agent);      // counts a step; maybe another agent runs first
+    void run_agent(SimAgent& agent);  // the fiber's body
 
     // EventSource: bulk copies
     std::uint64_t pending() const override { return copies_.size(); }
@@ -213,7 +215,7 @@ private:
     Traffic traffic_;
     std::vector<SimRank> ranks_;
     const EngineLaunch* launch_ = nullptr;
-    std::vector<std::unique_ptr<SimCta>> ctas_;        // by rank, then cta
+    std::vector<std::unique_ptr<SimCta>> ctas_;  // by rank, then cta
     std::vector<std::unique_ptr<BulkOperation>> copies_;
     std::uint64_t unfinished_ctas_ = 0, steps_ = 0;
     std::vector<TraceEvent> events_;

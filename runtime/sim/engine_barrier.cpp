@@ -25,12 +25,14 @@ void Engine::barrier_init(SimAgent& agent, void* address, u32 arrivals) {
     Region& region = order_.region_of(agent, address, sizeof(u64), "barrier_init");
     SimCta& cta = *agent.cta_state;
     if (&region != cta.region || region.offset_of(address) % sizeof(u64) != 0)
-        throw SimulationFault("outside", agent.fault_actor(), "barrier_init outside of the CTA's shared memory, or not 8-byte aligned");
+        throw SimulationFault("outside", agent.fault_actor(),
+                              "barrier_init outside of the CTA's shared memory, or not 8-byte aligned");
     if (arrivals == 0) throw SimulationFault("barrier", agent.fault_actor(), "barrier_init with 0 arrivals");
     SimBarrier& barrier = cta.barriers.emplace_back();
     barrier.address = address;
     barrier.arrivals = barrier.pending = arrivals;
-    barrier.local_component = local_component(cta, fmt::format("a bulk load that completes on the barrier at byte {}", region.offset_of(address)));
+    barrier.local_component = local_component(
+        cta, fmt::format("a bulk load that completes on the barrier at byte {}", region.offset_of(address)));
     if (order_.enabled()) barrier.init = order_.own_epoch(agent, Lane::Members);
     *static_cast<u64*>(address) = kBarrierMark | (cta.barriers.size() - 1);
 }
@@ -40,12 +42,17 @@ SimBarrier& Engine::barrier_at(SimAgent& agent, const void* address, const char*
     SimCta& cta = *agent.cta_state;
     const u64 word = &region == cta.region ? *static_cast<const u64*>(address) : 0;
     const u64 index = word & kBarrierIndexMask;
-    if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= cta.barriers.size() || cta.barriers[index].address != address)
-        throw SimulationFault("barrier", agent.fault_actor(), fmt::format("{} on {}: no initialised barrier there", what, region.place(region.offset_of(address))),
-                              "barrier_init, fence_barrier_init and cta_barrier come first");
+    if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= cta.barriers.size() ||
+        cta.barriers[index].address != address)
+        throw SimulationFault(
+            "barrier", agent.fault_actor(),
+            fmt::format("{} on {}: no initialised barrier there", what, region.place(region.offset_of(address))),
+            "barrier_init, fence_barrier_init and cta_barrier come first");
     SimBarrier& barrier = cta.barriers[index];
     if (order_.enabled() && !agent.lanes[0].known.generic.covers(barrier.init))
-        throw SimulationFault("barrier", agent.fault_actor(), fmt::format("{} is not ordered after the barrier_init of {}", what, region.place(region.offset_of(address))),
+        throw SimulationFault("barrier", agent.fault_actor(),
+                              fmt::format("{} is not ordered after the barrier_init of {}", what,
+                                          region.place(region.offset_of(address))),
                               "cta_barrier between them");
     return barrier;
 }
@@ -55,8 +62,9 @@ void Engine::barrier_arrive(SimAgent& agent, Lane lane, void* address, u32 count
     SimBarrier& barrier = barrier_at(agent, address, "barrier_arrive");
     if (count > barrier.pending)
         throw SimulationFault("barrier", agent.fault_actor(),
-                              fmt::format("arrival {} of {} in phase {} of the barrier at {}", barrier.arrivals - barrier.pending + count, barrier.arrivals,
-                                          barrier.phase, agent.cta_state->region->place(agent.cta_state->region->offset_of(address))),
+                              fmt::format("arrival {} of {} in phase {} of the barrier at {}",
+                                          barrier.arrivals - barrier.pending + count, barrier.arrivals, barrier.phase,
+                                          agent.cta_state->region->place(agent.cta_state->region->offset_of(address))),
                               "more agents arrive than barrier_init was told");
     barrier.pending -= count;
     barrier.bytes += static_cast<std::int64_t>(bytes);

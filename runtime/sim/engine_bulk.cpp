@@ -26,14 +26,17 @@ void Engine::bulk_load(SimAgent& agent, Lane lane, const BulkCopy& copy, void* a
         throw SimulationFault("outside", agent.fault_actor(), "a bulk load writes outside of the CTA's shared memory");
     if (order_.enabled()) {
         if (!order_.lane_of(agent, lane).known.async.covers(barrier.init))
-            throw SimulationFault("barrier", agent.fault_actor(), "a bulk load completes on a barrier whose barrier_init it is not ordered after",
+            throw SimulationFault("barrier", agent.fault_actor(),
+                                  "a bulk load completes on a barrier whose barrier_init it is not ordered after",
                                   "fence_barrier_init, then cta_barrier");
         if (agent.loads.none()) agent.loads = stream_epoch(agent, "a bulk load's read");
         ++agent.loads.time;
     }
-    order_.access(agent, lane, Proxy::Async, Access::Read, {copy.source, copy.row_bytes, copy.rows, copy.source_pitch}, agent.loads, "a bulk load's read");
+    order_.access(agent, lane, Proxy::Async, Access::Read, {copy.source, copy.row_bytes, copy.rows, copy.source_pitch},
+                  agent.loads, "a bulk load's read");
     const Epoch write{barrier.local_component, barrier.phase + 1};
-    order_.access(agent, lane, Proxy::Async, Access::Write, {copy.destination, copy.box_row_bytes, copy.box_rows, copy.destination_pitch}, write,
+    order_.access(agent, lane, Proxy::Async, Access::Write,
+                  {copy.destination, copy.box_row_bytes, copy.box_rows, copy.destination_pitch}, write,
                   "a bulk load's write");
     auto operation = std::make_unique<BulkOperation>();
     operation->agent = &agent;
@@ -59,7 +62,8 @@ void Engine::bulk_store(SimAgent& agent, Lane lane, const BulkCopy& copy) {
     }
     order_.access(agent, lane, Proxy::Async, Access::Read, {copy.source, copy.row_bytes, copy.rows, copy.source_pitch},
                   {bulk.reads.component, bulk.reads.time + group}, "a bulk store's read");
-    order_.access(agent, lane, Proxy::Async, Access::Write, {copy.destination, copy.row_bytes, copy.rows, copy.destination_pitch},
+    order_.access(agent, lane, Proxy::Async, Access::Write,
+                  {copy.destination, copy.row_bytes, copy.rows, copy.destination_pitch},
                   {bulk.writes.component, bulk.writes.time + group}, "a bulk store's write");
     AsyncGroups::Group& open = bulk.groups.back();
     ++open.operations;
@@ -115,7 +119,8 @@ void Engine::run_one(Random& random) {
     if (!operation.barrier && !operation.read) {
         operation.held.resize(copy.rows * copy.row_bytes);
         for (u64 row = 0; row < copy.rows; ++row)
-            std::memcpy(operation.held.data() + row * copy.row_bytes, copy.source + row * copy.source_pitch, copy.row_bytes);
+            std::memcpy(operation.held.data() + row * copy.row_bytes, copy.source + row * copy.source_pitch,
+                        copy.row_bytes);
         operation.read = true;
         --operation.agent->bulk.groups[operation.group - 1].unread;
         wake_bulk(*operation.agent);
@@ -124,17 +129,20 @@ void Engine::run_one(Random& random) {
     std::unique_ptr<BulkOperation> done = std::move(copies_[index]);
     copies_[index] = std::move(copies_.back());
     copies_.pop_back();
-    if (done->barrier) execute_load(*done);
+    if (done->barrier)
+        execute_load(*done);
     else {
         for (u64 row = 0; row < copy.rows; ++row)
-            std::memcpy(copy.destination + row * copy.destination_pitch, done->held.data() + row * copy.row_bytes, copy.row_bytes);
+            std::memcpy(copy.destination + row * copy.destination_pitch, done->held.data() + row * copy.row_bytes,
+                        copy.row_bytes);
         --done->agent->bulk.groups[done->group - 1].unwritten;
         wake_bulk(*done->agent);
     }
 }
 
 void Engine::wake_bulk(SimAgent& agent) {
-    if (agent.parked == SimAgent::Parked::Bulk && bulk_done(agent, agent.pending, agent.read_only)) scheduler_.wake(agent);
+    if (agent.parked == SimAgent::Parked::Bulk && bulk_done(agent, agent.pending, agent.read_only))
+        scheduler_.wake(agent);
 }
 
 void Engine::execute_load(BulkOperation& operation) {
@@ -148,10 +156,11 @@ void Engine::execute_load(BulkOperation& operation) {
     }
     --operation.agent->cta_state->loads_in_flight;
     if (barrier.phase != operation.phase)
-        throw SimulationFault("barrier", operation.agent->fault_actor(),
-                              fmt::format("a bulk load of {} bytes was issued in phase {} of its barrier and completes in phase {}",
-                                          copy.box_row_bytes * copy.box_rows, operation.phase, barrier.phase),
-                              "barrier_expect of the right number of bytes comes before the load");
+        throw SimulationFault(
+            "barrier", operation.agent->fault_actor(),
+            fmt::format("a bulk load of {} bytes was issued in phase {} of its barrier and completes in phase {}",
+                        copy.box_row_bytes * copy.box_rows, operation.phase, barrier.phase),
+            "barrier_expect of the right number of bytes comes before the load");
     barrier.bytes -= static_cast<std::int64_t>(copy.box_row_bytes * copy.box_rows);
     if (order_.enabled()) barrier.arriving.raise(operation.load);
     complete_phase(barrier);

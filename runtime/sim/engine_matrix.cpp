@@ -27,15 +27,18 @@ void Engine::mma_read(SimAgent& agent, const AccessRange& range) {
     AsyncGroups& matrix = agent.matrix;
     const auto group = static_cast<std::uint32_t>(matrix.groups.size());
     if (order_.enabled() && matrix.reads.none())
-        matrix.reads = {local_component(*agent.cta_state, fmt::format("a matrix operation of agent {}", agent.name)), 0};
-    order_.access(agent, Lane::Members, Proxy::Async, Access::Read, range, {matrix.reads.component, group}, "a matrix operation's read");
+        matrix.reads = {local_component(*agent.cta_state, fmt::format("a matrix operation of agent {}", agent.name)),
+                        0};
+    order_.access(agent, Lane::Members, Proxy::Async, Access::Read, range, {matrix.reads.component, group},
+                  "a matrix operation's read");
     ++matrix.groups.back().operations;
 }
 
 void Engine::mma_write(SimAgent& agent, const void* accumulator) {
     RegisterTile& tile = tile_of(agent, accumulator);
     if (!tile.fenced)
-        throw SimulationFault("accumulator", agent.fault_actor(), "a matrix operation is issued on an accumulator that was touched since the last fence",
+        throw SimulationFault("accumulator", agent.fault_actor(),
+                              "a matrix operation is issued on an accumulator that was touched since the last fence",
                               "mma_begin before the first mma_issue");
     tile.group = static_cast<std::uint32_t>(agent.matrix.groups.size());
 }
@@ -52,16 +55,18 @@ void Engine::mma_wait(SimAgent& agent, u32 pending) {
     for (RegisterTile& tile : agent.tiles) {
         if (tile.group <= target) tile.group = 0;
         tile.fenced = false;
-        tile.fenced = false;   // the wait names the accumulators: a register access, as ptxas sees it (message C7520)
+        tile.fenced = false;  // the wait names the accumulators: a register access, as ptxas sees it (message C7520)
     }
-    if (order_.enabled() && !agent.matrix.reads.none()) order_.learn(agent, Lane::Members, {agent.matrix.reads.component, target});
+    if (order_.enabled() && !agent.matrix.reads.none())
+        order_.learn(agent, Lane::Members, {agent.matrix.reads.component, target});
 }
 
 void Engine::touch(SimAgent& agent, const void* accumulator) {
     RegisterTile& tile = tile_of(agent, accumulator);
     if (tile.group != 0)
         throw SimulationFault("accumulator", agent.fault_actor(),
-                              fmt::format("an accumulator is touched while matrix group {} writes it", tile.group), "mma_wait before its use");
+                              fmt::format("an accumulator is touched while matrix group {} writes it", tile.group),
+                              "mma_wait before its use");
     tile.fenced = false;
 }
 

@@ -22,7 +22,8 @@ std::string Engine::describe_parked(const SimAgent& agent) const {
             text += region ? region->place(region->offset_of(word)) : "a word that is gone";
             if (agent.site < launch_->sites.size()) {
                 const WaitSite& site = launch_->sites[agent.site];
-                text = fmt::format("{} (role {}, agent {}, flag {}[+{} of {}])", text, site.role, site.agent, site.flag, missing, agent.word_count);
+                text = fmt::format("{} (role {}, agent {}, flag {}[+{} of {}])", text, site.role, site.agent, site.flag,
+                                   missing, agent.word_count);
             }
             return fmt::format("{}: expected {}, sees {}", text, agent.word_value, *word);
         }
@@ -30,15 +31,22 @@ std::string Engine::describe_parked(const SimAgent& agent) const {
             const Region* region = memory_.find(agent.barrier);
             for (const SimBarrier& barrier : agent.cta_state->barriers) {
                 if (barrier.address != agent.barrier) continue;
-                return fmt::format("{}parity {} of the barrier at {}: phase {}, {} of {} arrivals and {} bytes to come", text, agent.parity,
-                                   region->place(region->offset_of(agent.barrier)), barrier.phase, barrier.pending, barrier.arrivals, barrier.bytes);
+                return fmt::format("{}parity {} of the barrier at {}: phase {}, {} of {} arrivals and {} bytes to come",
+                                   text, agent.parity, region->place(region->offset_of(agent.barrier)), barrier.phase,
+                                   barrier.pending, barrier.arrivals, barrier.bytes);
             }
             return text + "a barrier";
         }
-        case SimAgent::Parked::Bulk: return text + fmt::format("its bulk groups but {} ({})", agent.pending, agent.read_only ? "reads" : "writes");
-        case SimAgent::Parked::CtaBarrier: return text + fmt::format("cta_barrier: {} of {} agents are there", agent.cta_state->met, agent.cta_state->agents.size());
-        case SimAgent::Parked::Idle: return text + "any word of its rank to change (idle)";
-        case SimAgent::Parked::No: return who.describe() + " is ready";
+        case SimAgent::Parked::Bulk:
+            return text +
+                   fmt::format("its bulk groups but {} ({})", agent.pending, agent.read_only ? "reads" : "writes");
+        case SimAgent::Parked::CtaBarrier:
+            return text + fmt::format("cta_barrier: {} of {} agents are there", agent.cta_state->met,
+                                      agent.cta_state->agents.size());
+        case SimAgent::Parked::Idle:
+            return text + "any word of its rank to change (idle)";
+        case SimAgent::Parked::No:
+            return who.describe() + " is ready";
     }
     return text;
 }
@@ -54,7 +62,9 @@ void Engine::stall() const {
         }
     }
     if (parked > kReportedAgents) text += fmt::format("\n  and {} more agents", parked - kReportedAgents);
-    if (not_started) text += fmt::format("\n  {} of {} CTAs never started: {} of each rank are resident", not_started, ctas_.size(), launch_->resident);
+    if (not_started)
+        text += fmt::format("\n  {} of {} CTAs never started: {} of each rank are resident", not_started, ctas_.size(),
+                            launch_->resident);
     if (listener_) {
         for (int r = 0; r < world(); ++r) text += "\n  " + listener_->describe_host(r);
     }

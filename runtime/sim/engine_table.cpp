@@ -24,27 +24,57 @@ using A = SimAgent;
 void access(void* a, Lane lane, Proxy proxy, Access kind, const void* address, u64 row_bytes, u64 rows, u64 pitch) {
     guarded(a, [&](A& g) { g.engine->access(g, lane, proxy, kind, {address, row_bytes, rows, pitch}); });
 }
-u64 constant_bytes(void* a, const void* address) { return guarded(a, [&](A& g) { return g.engine->constant_bytes(g, address); }); }
-void barrier_init(void* a, void* barrier, u32 arrivals) { guarded(a, [&](A& g) { g.engine->barrier_init(g, barrier, arrivals); }); }
+u64 constant_bytes(void* a, const void* address) {
+    return guarded(a, [&](A& g) { return g.engine->constant_bytes(g, address); });
+}
+void barrier_init(void* a, void* barrier, u32 arrivals) {
+    guarded(a, [&](A& g) { g.engine->barrier_init(g, barrier, arrivals); });
+}
 void barrier_arrive(void* a, Lane lane, void* barrier, u32 count, u64 bytes) {
     guarded(a, [&](A& g) { g.engine->barrier_arrive(g, lane, barrier, count, bytes); });
 }
-void barrier_wait(void* a, Lane lane, void* barrier, u32 parity) { guarded(a, [&](A& g) { g.engine->barrier_wait(g, lane, barrier, parity); }); }
-void bulk_load(void* a, Lane lane, const BulkCopy* copy, void* barrier) { guarded(a, [&](A& g) { g.engine->bulk_load(g, lane, *copy, barrier); }); }
-void bulk_store(void* a, Lane lane, const BulkCopy* copy) { guarded(a, [&](A& g) { g.engine->bulk_store(g, lane, *copy); }); }
-void bulk_commit(void* a, Lane) { guarded(a, [&](A& g) { g.engine->bulk_commit(g); }); }
-void bulk_wait(void* a, Lane lane, u32 pending, u32 read_only) { guarded(a, [&](A& g) { g.engine->bulk_wait(g, lane, pending, read_only != 0); }); }
-void fence_proxy_async(void* a, Lane lane) { guarded(a, [&](A& g) { g.engine->fence_proxy_async(g, lane); }); }
-void agent_sync(void* a) { guarded(a, [&](A& g) { g.engine->agent_sync(g); }); }
-void cta_barrier(void* a) { guarded(a, [&](A& g) { g.engine->cta_barrier(g); }); }
-void mma_begin(void* a, const void* accumulator) { guarded(a, [&](A& g) { g.engine->mma_begin(g, accumulator); }); }
+void barrier_wait(void* a, Lane lane, void* barrier, u32 parity) {
+    guarded(a, [&](A& g) { g.engine->barrier_wait(g, lane, barrier, parity); });
+}
+void bulk_load(void* a, Lane lane, const BulkCopy* copy, void* barrier) {
+    guarded(a, [&](A& g) { g.engine->bulk_load(g, lane, *copy, barrier); });
+}
+void bulk_store(void* a, Lane lane, const BulkCopy* copy) {
+    guarded(a, [&](A& g) { g.engine->bulk_store(g, lane, *copy); });
+}
+void bulk_commit(void* a, Lane) {
+    guarded(a, [&](A& g) { g.engine->bulk_commit(g); });
+}
+void bulk_wait(void* a, Lane lane, u32 pending, u32 read_only) {
+    guarded(a, [&](A& g) { g.engine->bulk_wait(g, lane, pending, read_only != 0); });
+}
+void fence_proxy_async(void* a, Lane lane) {
+    guarded(a, [&](A& g) { g.engine->fence_proxy_async(g, lane); });
+}
+void agent_sync(void* a) {
+    guarded(a, [&](A& g) { g.engine->agent_sync(g); });
+}
+void cta_barrier(void* a) {
+    guarded(a, [&](A& g) { g.engine->cta_barrier(g); });
+}
+void mma_begin(void* a, const void* accumulator) {
+    guarded(a, [&](A& g) { g.engine->mma_begin(g, accumulator); });
+}
 void mma_read(void* a, const void* address, u64 row_bytes, u64 rows, u64 pitch) {
     guarded(a, [&](A& g) { g.engine->mma_read(g, {address, row_bytes, rows, pitch}); });
 }
-void mma_write(void* a, const void* accumulator) { guarded(a, [&](A& g) { g.engine->mma_write(g, accumulator); }); }
-void mma_commit(void* a) { guarded(a, [&](A& g) { g.engine->mma_commit(g); }); }
-void mma_wait(void* a, u32 pending) { guarded(a, [&](A& g) { g.engine->mma_wait(g, pending); }); }
-void touch(void* a, const void* accumulator) { guarded(a, [&](A& g) { g.engine->touch(g, accumulator); }); }
+void mma_write(void* a, const void* accumulator) {
+    guarded(a, [&](A& g) { g.engine->mma_write(g, accumulator); });
+}
+void mma_commit(void* a) {
+    guarded(a, [&](A& g) { g.engine->mma_commit(g); });
+}
+void mma_wait(void* a, u32 pending) {
+    guarded(a, [&](A& g) { g.engine->mma_wait(g, pending); });
+}
+void touch(void* a, const void* accumulator) {
+    guarded(a, [&](A& g) { g.engine->touch(g, accumulator); });
+}
 void signal(void* a, Lane lane, u64* address, u64 value, Update update, Scope scope, Order order) {
     guarded(a, [&](A& g) { g.engine->signal(g, lane, address, value, update, scope, order); });
 }
@@ -57,19 +87,45 @@ u64 fetch_add(void* a, Lane lane, u64* address, u64 value, Scope scope, Order or
 u32 wait(void* a, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site) {
     return guarded(a, [&](A& g) { return g.engine->wait(g, lane, first, count, value, scope, order, site); });
 }
-void idle(void* a) { guarded(a, [&](A& g) { g.engine->idle(g); }); }
-void trace(void* a, u32 kind, i64 value) { guarded(a, [&](A& g) { g.engine->trace(g, kind, value); }); }
-void* registers(void* a, u64 bytes, u32 slot) { return guarded(a, [&](A& g) { return g.engine->registers(g, bytes, slot); }); }
+void idle(void* a) {
+    guarded(a, [&](A& g) { g.engine->idle(g); });
+}
+void trace(void* a, u32 kind, i64 value) {
+    guarded(a, [&](A& g) { g.engine->trace(g, kind, value); });
+}
+void* registers(void* a, u64 bytes, u32 slot) {
+    return guarded(a, [&](A& g) { return g.engine->registers(g, bytes, slot); });
+}
 
 }  // namespace
 
 const HostEngine& sim_engine_table() {
     static constexpr HostEngine table = {
-        .abi_version = kAbiVersion, .access = access, .constant_bytes = constant_bytes, .barrier_init = barrier_init, .barrier_arrive = barrier_arrive,
-        .barrier_wait = barrier_wait, .bulk_load = bulk_load, .bulk_store = bulk_store, .bulk_commit = bulk_commit,
-        .bulk_wait = bulk_wait, .fence_proxy_async = fence_proxy_async, .agent_sync = agent_sync, .cta_barrier = cta_barrier,
-        .mma_begin = mma_begin, .mma_read = mma_read, .mma_write = mma_write, .mma_commit = mma_commit, .mma_wait = mma_wait,
-        .touch = touch, .signal = signal, .load = load, .fetch_add = fetch_add, .wait = wait, .idle = idle, .trace = trace,
+        .abi_version = kAbiVersion,
+        .access = access,
+        .constant_bytes = constant_bytes,
+        .barrier_init = barrier_init,
+        .barrier_arrive = barrier_arrive,
+        .barrier_wait = barrier_wait,
+        .bulk_load = bulk_load,
+        .bulk_store = bulk_store,
+        .bulk_commit = bulk_commit,
+        .bulk_wait = bulk_wait,
+        .fence_proxy_async = fence_proxy_async,
+        .agent_sync = agent_sync,
+        .cta_barrier = cta_barrier,
+        .mma_begin = mma_begin,
+        .mma_read = mma_read,
+        .mma_write = mma_write,
+        .mma_commit = mma_commit,
+        .mma_wait = mma_wait,
+        .touch = touch,
+        .signal = signal,
+        .load = load,
+        .fetch_add = fetch_add,
+        .wait = wait,
+        .idle = idle,
+        .trace = trace,
         .registers = registers,
     };
     return table;

@@ -19,12 +19,19 @@ u64 Engine::constant_bytes(SimAgent& agent, const void* address) {
 Region& Engine::word_region(const SimActor& actor, const void* address, u64 count, const char* what) const {
     Region& region = order_.region_of(actor, address, count * sizeof(u64), what);
     const char* why = nullptr;
-    if (region.offset_of(address) % sizeof(u64) != 0) why = "not 8-byte aligned";
-    else if (region.kind == MemoryKind::Input || region.kind == MemoryKind::Output) why = "a tensor holds no words";
-    else if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || region.cta != actor.cta)) why = "shared memory of another CTA";
-    else if (region.kind != MemoryKind::Workspace && region.kind != MemoryKind::Shared && region.rank != actor.rank) why = "state of another rank";
-    else if (region.node >= 0 && region.node != actor.node) why = "memory of another node is reached through the FIFO only";
-    if (why) throw SimulationFault("outside", actor.fault_actor(), fmt::format("{} at {}: {}", what, region.place(region.offset_of(address)), why));
+    if (region.offset_of(address) % sizeof(u64) != 0)
+        why = "not 8-byte aligned";
+    else if (region.kind == MemoryKind::Input || region.kind == MemoryKind::Output)
+        why = "a tensor holds no words";
+    else if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || region.cta != actor.cta))
+        why = "shared memory of another CTA";
+    else if (region.kind != MemoryKind::Workspace && region.kind != MemoryKind::Shared && region.rank != actor.rank)
+        why = "state of another rank";
+    else if (region.node >= 0 && region.node != actor.node)
+        why = "memory of another node is reached through the FIFO only";
+    if (why)
+        throw SimulationFault("outside", actor.fault_actor(),
+                              fmt::format("{} at {}: {}", what, region.place(region.offset_of(address)), why));
     return region;
 }
 
@@ -32,8 +39,10 @@ void Engine::signal(SimAgent& agent, Lane lane, u64* address, u64 value, Update 
     point(agent);
     Region& region = word_region(agent, address, 1, "a signal");
     *address = update == Update::Set ? value : *address + value;
-    if (order == Order::Ordered) order_.release_word(agent, lane, address, update, scope);
-    else order_.relaxed_word(address, update);
+    if (order == Order::Ordered)
+        order_.release_word(agent, lane, address, update, scope);
+    else
+        order_.relaxed_word(address, update);
     word_changed(region, address);
 }
 
@@ -69,7 +78,8 @@ bool Engine::aborted(const SimAgent& agent) const {
     return state && state->abort != 0;
 }
 
-u32 Engine::wait(SimAgent& agent, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site) {
+u32 Engine::wait(SimAgent& agent, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order,
+                 u32 site) {
     point(agent);
     if (count == 0) return aborted(agent);
     Region& region = word_region(agent, first, count, "a wait");
@@ -85,7 +95,7 @@ u32 Engine::wait(SimAgent& agent, Lane lane, const u64* first, u64 count, u64 va
     }
     agent.parked = SimAgent::Parked::No;
     if (!words_reached(agent)) {
-        order_.disable();   // nothing that follows an abort is ordered, and no result of it counts
+        order_.disable();  // nothing that follows an abort is ordered, and no result of it counts
         return 1;
     }
     if (order == Order::Ordered) {
@@ -114,7 +124,8 @@ void Engine::word_changed(const Region& region, const void* word) {
     auto look = [&](std::vector<SimAgent*>& watchers) {
         std::erase_if(watchers, [&](SimAgent* agent) {
             const bool watched = word >= agent->words && word < agent->words + agent->word_count;
-            const bool wake = agent->parked == SimAgent::Parked::Idle || (watched && words_reached(*agent)) || (abort && agent->rank == region.rank);
+            const bool wake = agent->parked == SimAgent::Parked::Idle || (watched && words_reached(*agent)) ||
+                              (abort && agent->rank == region.rank);
             if (wake) scheduler_.wake(*agent);
             return wake;
         });
@@ -124,7 +135,8 @@ void Engine::word_changed(const Region& region, const void* word) {
     } else {
         look(rank.watchers);
     }
-    if (listener_ && (region.kind == MemoryKind::Lines || region.kind == MemoryKind::Fifo)) listener_->host_word_changed(region.rank);
+    if (listener_ && (region.kind == MemoryKind::Lines || region.kind == MemoryKind::Fifo))
+        listener_->host_word_changed(region.rank);
 }
 
 }  // namespace plait

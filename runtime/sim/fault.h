@@ -11,7 +11,7 @@ namespace plait {
 struct FaultActor {
     int rank = 0, cta = 0;
     std::string agent, role;
-    std::string describe() const;   // rank 1, cta 2, agent loader (role compute)
+    std::string describe() const;  // rank 1, cta 2, agent loader (role compute)
 };
 
 class SimulationFault : public Error {

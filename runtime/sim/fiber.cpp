@@ -29,7 +29,8 @@ boost::context::stack_context StackPool::take() {
         return stack;
     }
     const std::size_t guard = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    void* base = mmap(nullptr, kStackBytes + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* base =
+        mmap(nullptr, kStackBytes + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) throw DeviceError("no memory for a fiber stack", "simulate fewer ranks or CTAs");
     mprotect(base, guard, PROT_NONE);
     boost::context::stack_context stack;
@@ -43,12 +44,13 @@ void Fiber::start(StackPool& pool, void (*entry)(void*), void* argument) {
     stack_ = pool.take();
     done_ = false;
     boost::context::preallocated place(stack_.sp, stack_.size, stack_);
-    self_.put(boost::context::fiber(std::allocator_arg, place, BorrowedStack{}, [this, entry, argument](boost::context::fiber&& scheduler) {
-        scheduler_.put(std::move(scheduler));
-        entry(argument);
-        done_ = true;
-        return scheduler_.take();
-    }));
+    self_.put(boost::context::fiber(std::allocator_arg, place, BorrowedStack{},
+                                    [this, entry, argument](boost::context::fiber&& scheduler) {
+                                        scheduler_.put(std::move(scheduler));
+                                        entry(argument);
+                                        done_ = true;
+                                        return scheduler_.take();
+                                    }));
 }
 
 void Fiber::resume() { self_.put(self_.take().resume()); }

@@ -32,18 +32,16 @@ public:
 
     // entry must not throw. The stack stays with the fiber until release().
     void start(StackPool& pool, void (*entry)(void*), void* argument);
-    void resume();                        // by the scheduler: until the fiber suspends or ends
-    void suspend();                       // by the fiber itself
+    void resume();   // by the scheduler: until the fiber suspends or ends
+    void suspend();  // by the fiber itself
     bool done() const { return done_; }
-    void release(StackPool& pool);        // done, or to be forgotten
+    void release(StackPool& pool);  // done, or to be forgotten
 
 private:
     // Holds a boost fiber without ever unwinding it: the destructor of a live one is not run.
     class Slot {
     public:
-        void put(boost::context::fiber&& fiber) {
-            new (bytes_) boost::context::fiber(std::move(fiber));
-        }
+        void put(boost::context::fiber&& fiber) { new (bytes_) boost::context::fiber(std::move(fiber)); }
         boost::context::fiber take() {
             auto* held = std::launder(reinterpret_cast<boost::context::fiber*>(bytes_));
             boost::context::fiber out = std::move(*held);

@@ -14,9 +14,11 @@ std::string Region::place(std::uint64_t offset) const {
     return fmt::format("{} of rank {}, byte {}", name, rank, offset);
 }
 
-Region* SimMemory::add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind, int rank, const std::string& name, int cta) {
-    auto next = std::upper_bound(regions_.begin(), regions_.end(), begin,
-                                 [](const std::uint8_t* address, const auto& region) { return address < region->begin; });
+Region* SimMemory::add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind, int rank, const std::string& name,
+                       int cta) {
+    auto next =
+        std::upper_bound(regions_.begin(), regions_.end(), begin,
+                         [](const std::uint8_t* address, const auto& region) { return address < region->begin; });
     Region* before = next == regions_.begin() ? nullptr : std::prev(next)->get();
     if (before && kind == MemoryKind::Input && before->kind == kind && before->begin == begin) {
         before->rank = -1;
@@ -29,8 +31,9 @@ Region* SimMemory::add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind
         before = nullptr;
     }
     if (next != regions_.end() && begin + bytes > (*next)->begin)
-        throw ArgumentError(fmt::format("{} of rank {} overlaps {} of rank {}", name, rank, (*next)->name, (*next)->rank),
-                            "give every rank tensors of its own; only a whole input may be shared");
+        throw ArgumentError(
+            fmt::format("{} of rank {} overlaps {} of rank {}", name, rank, (*next)->name, (*next)->rank),
+            "give every rank tensors of its own; only a whole input may be shared");
     if (before) return before;
     auto region = std::make_unique<Region>();
     region->begin = begin;

@@ -15,29 +15,30 @@ struct Region {
     std::uint8_t* begin = nullptr;
     std::uint64_t bytes = 0;
     MemoryKind kind = MemoryKind::Input;
-    int rank = -1;                                // -1: an input that several ranks were given
-    int cta = -1;                                 // Shared only
-    int node = -1;                                // Workspace: who can address it
+    int rank = -1;  // -1: an input that several ranks were given
+    int cta = -1;   // Shared only
+    int node = -1;  // Workspace: who can address it
     std::string name;
     Shadow shadow{false};
-    std::vector<std::string> local_components;    // Shared only: what the CTA's local clock components stand for
+    std::vector<std::string> local_components;  // Shared only: what the CTA's local clock components stand for
 
     std::uint64_t offset_of(const void* address) const {
         return static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(address) - begin);
     }
-    std::string place(std::uint64_t offset) const;   // workspace of rank 1, byte 4096
+    std::string place(std::uint64_t offset) const;  // workspace of rank 1, byte 4096
 };
 
 class SimMemory {
 public:
     // ArgumentError where it overlaps a region, unless both are the same input.
-    Region* add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind, int rank, const std::string& name, int cta = -1);
+    Region* add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind, int rank, const std::string& name,
+                int cta = -1);
     void remove(const Region* region);
-    Region* find(const void* address) const;       // nullptr outside of all
+    Region* find(const void* address) const;  // nullptr outside of all
     const std::vector<std::unique_ptr<Region>>& regions() const { return regions_; }
 
 private:
-    std::vector<std::unique_ptr<Region>> regions_;   // by address
+    std::vector<std::unique_ptr<Region>> regions_;  // by address
 };
 
 }  // namespace plait

@@ -11,9 +11,12 @@ const char* proxy_word(Proxy proxy) { return proxy == Proxy::Async ? "async prox
 bool includes(Scope scope, int rank, int cta, int other_rank, int other_cta) {
     const bool same_gpu = rank == other_rank && cta >= 0 && other_cta >= 0;
     switch (scope) {
-        case Scope::Cta: return same_gpu && cta == other_cta;
-        case Scope::Gpu: return same_gpu;
-        case Scope::System: return true;
+        case Scope::Cta:
+            return same_gpu && cta == other_cta;
+        case Scope::Gpu:
+            return same_gpu;
+        case Scope::System:
+            return true;
     }
     return false;
 }
@@ -52,8 +55,10 @@ SimLane& OrderModel::lane_of(SimActor& actor, Lane lane) {
     elected.known = actor.lanes[0].known;
     const std::uint32_t members = actor.lanes[0].own.component;
     elected.known.generic.global.set(members, actor.synced_time);
-    if (elected.known.async.global.get(members) > actor.synced_time) elected.known.async.global.set(members, actor.synced_time);
-    const std::uint32_t own = component(FaultActor{actor.rank, actor.cta, actor.name, ""}.describe() + ", elected thread");
+    if (elected.known.async.global.get(members) > actor.synced_time)
+        elected.known.async.global.set(members, actor.synced_time);
+    const std::uint32_t own =
+        component(FaultActor{actor.rank, actor.cta, actor.name, ""}.describe() + ", elected thread");
     elected.own = {own, elected.known.generic.global.get(own)};
     advance(elected);
     return elected;
@@ -126,7 +131,8 @@ void OrderModel::release_word(SimActor& actor, Lane lane, const void* word, Upda
     std::vector<Release>& releases = words_[word];
     if (update == Update::Set) releases.clear();
     auto same = releases.begin();
-    while (same != releases.end() && !(same->scope == scope && same->rank == actor.rank && same->cta == actor.cta)) ++same;
+    while (same != releases.end() && !(same->scope == scope && same->rank == actor.rank && same->cta == actor.cta))
+        ++same;
     if (same == releases.end()) same = releases.insert(releases.end(), Release{scope, actor.rank, actor.cta, {}});
     each_lane(actor, lane, [&](SimLane& l) {
         same->clock.join(l.known.generic.global);
@@ -159,7 +165,8 @@ void OrderModel::acquire_word(SimActor& actor, Lane lane, const void* word, Scop
 Region& OrderModel::region_of(const SimActor& actor, const void* address, std::uint64_t bytes, const char* what) const {
     Region* region = memory_.find(address);
     if (!region)
-        throw SimulationFault("outside", actor.fault_actor(), fmt::format("{} of {} bytes outside of all memory it was given", what, bytes));
+        throw SimulationFault("outside", actor.fault_actor(),
+                              fmt::format("{} of {} bytes outside of all memory it was given", what, bytes));
     if (region->offset_of(address) + bytes > region->bytes)
         throw SimulationFault("outside", actor.fault_actor(),
                               fmt::format("{} of {} bytes runs over the end of {}, which has {} bytes", what, bytes,
@@ -167,7 +174,8 @@ Region& OrderModel::region_of(const SimActor& actor, const void* address, std::u
     return *region;
 }
 
-void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, const AccessRange& range, const Epoch& tag, const char* what) {
+void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, const AccessRange& range,
+                        const Epoch& tag, const char* what) {
     if (range.rows == 0 || range.row_bytes == 0) return;
     const std::uint64_t span = (range.rows - 1) * range.pitch + range.row_bytes;
     Region& region = region_of(actor, range.address, span, what);
@@ -175,43 +183,50 @@ void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, 
     check_place(actor, access, region, start, what);
     if (!enabled_ || region.kind == MemoryKind::Input) return;
     const ProxyKnowledge& known = lane_of(actor, lane).known;
-    auto on_run = [&](const ShadowRun& run, std::uint64_t offset) { check(actor, known, proxy, access, region, run, offset, what); };
+    auto on_run = [&](const ShadowRun& run, std::uint64_t offset) {
+        check(actor, known, proxy, access, region, run, offset, what);
+    };
     const bool dense = range.pitch == range.row_bytes;
     const std::uint64_t rows = dense ? 1 : range.rows, bytes = dense ? span : range.row_bytes;
     for (std::uint64_t row = 0; row < rows; ++row) {
-        if (access == Access::Read) region.shadow.read(start + row * range.pitch, bytes, tag, on_run);
-        else region.shadow.write(start + row * range.pitch, bytes, tag, on_run);
+        if (access == Access::Read)
+            region.shadow.read(start + row * range.pitch, bytes, tag, on_run);
+        else
+            region.shadow.write(start + row * range.pitch, bytes, tag, on_run);
     }
 }
 
-void OrderModel::check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset, const char* what) const {
+void OrderModel::check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset,
+                             const char* what) const {
     const bool network = actor.cta < 0;
     const bool remote = region.node >= 0 && region.node != actor.node;
     auto fail = [&](const char* fault, const char* why) {
         throw SimulationFault(fault, actor.fault_actor(), fmt::format("{} at {}: {}", what, region.place(offset), why));
     };
     if (region.kind == MemoryKind::Input && access == Access::Write) fail("write_input", "an input may not be written");
-    if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || region.cta != actor.cta)) fail("outside", "shared memory of another CTA");
+    if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || region.cta != actor.cta))
+        fail("outside", "shared memory of another CTA");
     const bool tensor = region.kind == MemoryKind::Input || region.kind == MemoryKind::Output;
     if (tensor && region.rank >= 0 && region.rank != actor.rank) fail("outside", "a tensor of another rank");
     if (remote && !network) fail("outside", "memory of another node is reached through the FIFO only");
     if (tensor && network) fail("outside", "a NIC reaches the workspace only");
 }
 
-void OrderModel::check(const SimActor& actor, const ProxyKnowledge& known, Proxy proxy, Access access, const Region& region,
-                       const ShadowRun& run, std::uint64_t offset, const char* what) const {
+void OrderModel::check(const SimActor& actor, const ProxyKnowledge& known, Proxy proxy, Access access,
+                       const Region& region, const ShadowRun& run, std::uint64_t offset, const char* what) const {
     const Knowledge& own = proxy == Proxy::Async ? known.async : known.generic;
     if (!run.write.none() && !own.covers(run.write)) {
         const bool fence = proxy == Proxy::Async && known.generic.covers(run.write);
         throw SimulationFault(access == Access::Read ? "read_unordered" : "write_unordered", actor.fault_actor(),
-                              fmt::format("{} at {} ({}) is not ordered after the write by {}", what, region.place(offset),
-                                          proxy_word(proxy), describe(run.write, region)),
+                              fmt::format("{} at {} ({}) is not ordered after the write by {}", what,
+                                          region.place(offset), proxy_word(proxy), describe(run.write, region)),
                               fence ? "a proxy fence is missing between what was acquired and this operation"
                                     : "a completion wait, a release or an acquire of sufficient scope is missing");
     }
     if (access == Access::Read) {
         if (run.written) return;
-        throw SimulationFault("uninitialised", actor.fault_actor(), fmt::format("{} at {} reads bytes that nobody wrote", what, region.place(offset)));
+        throw SimulationFault("uninitialised", actor.fault_actor(),
+                              fmt::format("{} at {} reads bytes that nobody wrote", what, region.place(offset)));
     }
     Epoch open;
     const bool bad = run.reads.any([&](const Epoch& read) {
@@ -220,10 +235,11 @@ void OrderModel::check(const SimActor& actor, const ProxyKnowledge& known, Proxy
         return true;
     });
     if (bad)
-        throw SimulationFault("overwrite_unordered", actor.fault_actor(),
-                              fmt::format("{} at {} ({}) is not ordered after the read by {}", what, region.place(offset),
-                                          proxy_word(proxy), describe(open, region)),
-                              "the reader has to hand the memory back: a wait for its reads, then a release that this side acquires");
+        throw SimulationFault(
+            "overwrite_unordered", actor.fault_actor(),
+            fmt::format("{} at {} ({}) is not ordered after the read by {}", what, region.place(offset),
+                        proxy_word(proxy), describe(open, region)),
+            "the reader has to hand the memory back: a wait for its reads, then a release that this side acquires");
 }
 
 std::string OrderModel::describe(const Epoch& epoch, const Region& region) const {

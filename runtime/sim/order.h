@@ -8,8 +8,8 @@
 //    order needs a proxy fence on the way (PTX ISA, "Causality order"), which the acquirer issues.
 //  - Within a CTA (mbarriers, agent_sync, cta_barrier) both clocks pass on: same proxy, same thread block.
 //  - fence_proxy_async copies `generic` into `async`.
-// Members of a warpgroup agent include the elected thread: what they acquire or fence, it has too, and what they release
-// covers what it knows. What the elected thread alone did or learned, the others know after agent_sync.
+// Members of a warpgroup agent include the elected thread: what they acquire or fence, it has too, and what they
+// release covers what it knows. What the elected thread alone did or learned, the others know after agent_sync.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,16 +25,16 @@ namespace plait {
 
 struct SimLane {
     bool active = false;
-    Epoch own;                     // component and time of its ordinary accesses
+    Epoch own;  // component and time of its ordinary accesses
     ProxyKnowledge known;
 };
 
 struct SimActor {
-    int rank = 0, cta = -1;        // cta -1: the rank's proxy
+    int rank = 0, cta = -1;  // cta -1: the rank's proxy
     int node = 0;
     std::string name, role;
-    SimLane lanes[2];              // Members, Elected
-    std::uint32_t synced_time = 0; // ordinary accesses of Members up to here are known to Elected
+    SimLane lanes[2];               // Members, Elected
+    std::uint32_t synced_time = 0;  // ordinary accesses of Members up to here are known to Elected
     FaultActor fault_actor() const { return {rank, cta, name, role}; }
 };
 
@@ -48,26 +48,27 @@ class OrderModel {
 public:
     OrderModel(SimMemory& memory, bool enabled) : memory_(memory), enabled_(enabled) {}
     bool enabled() const { return enabled_; }
-    void disable() { enabled_ = false; }          // after an abort: what is read then is nobody's result
+    void disable() { enabled_ = false; }  // after an abort: what is read then is nobody's result
 
-    std::uint32_t component(const std::string& what);   // the same name is the same component, over launches too
+    std::uint32_t component(const std::string& what);  // the same name is the same component, over launches too
     void start(SimActor& actor, std::uint32_t component, const Knowledge& from);
 
     // Checks the range and records `tag` in it: the lane's own epoch, or that of a bulk or matrix operation.
-    void access(SimActor& actor, Lane lane, Proxy proxy, Access access, const AccessRange& range, const Epoch& tag, const char* what);
+    void access(SimActor& actor, Lane lane, Proxy proxy, Access access, const AccessRange& range, const Epoch& tag,
+                const char* what);
     Epoch own_epoch(SimActor& actor, Lane lane) { return lane_of(actor, lane).own; }
     SimLane& lane_of(SimActor& actor, Lane lane);
 
     void fence_proxy_async(SimActor& actor, Lane lane);
     void agent_sync(SimActor& actor);
-    void release(SimActor& actor, Lane lane, ProxyKnowledge& into);        // barriers
+    void release(SimActor& actor, Lane lane, ProxyKnowledge& into);  // barriers
     void acquire(SimActor& actor, Lane lane, const ProxyKnowledge& from);
-    void learn(SimActor& actor, Lane lane, const Epoch& epoch);            // into both clocks
-    void meet(const std::vector<SimActor*>& actors);                       // cta_barrier
+    void learn(SimActor& actor, Lane lane, const Epoch& epoch);  // into both clocks
+    void meet(const std::vector<SimActor*>& actors);             // cta_barrier
 
     // Words. relaxed: the value changes, what a release left there goes (Set) or stays (Add: a release sequence).
     void release_word(SimActor& actor, Lane lane, const void* word, Update update, Scope scope);
-    void release_word(int rank, const Clock& clock, const void* word);     // a NIC, System scope, Set
+    void release_word(int rank, const Clock& clock, const void* word);  // a NIC, System scope, Set
     void relaxed_word(const void* word, Update update);
     void acquire_word(SimActor& actor, Lane lane, const void* word, Scope scope);
 
@@ -81,7 +82,8 @@ private:
     };
     void check(const SimActor& actor, const ProxyKnowledge& known, Proxy proxy, Access access, const Region& region,
                const ShadowRun& run, std::uint64_t offset, const char* what) const;
-    void check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset, const char* what) const;
+    void check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset,
+                     const char* what) const;
     std::string describe(const Epoch& epoch, const Region& region) const;
     void advance(SimLane& lane);
     template <class Apply>

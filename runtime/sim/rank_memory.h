@@ -21,8 +21,8 @@ public:
     SimRankMemory& operator=(const SimRankMemory&) = delete;
 
     void add_regions(SimMemory& memory, int rank, int node, std::uint64_t workspace_bytes);
-    void grow_workspace(SimMemory& memory, std::uint64_t bytes);   // ArgumentError beyond kReservedBytes
-    void fill(Launch& launch) const;                               // state, host, fifo, arrivals and their sizes
+    void grow_workspace(SimMemory& memory, std::uint64_t bytes);  // ArgumentError beyond kReservedBytes
+    void fill(Launch& launch) const;                              // state, host, fifo, arrivals and their sizes
     ProxyRings rings() const;
     std::uint8_t* workspace() const { return workspace_; }
     DeviceState* state() const { return state_.get(); }

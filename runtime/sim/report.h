@@ -12,20 +12,24 @@ struct SimOptions {
     std::uint64_t seed = 1;
     NetworkContract network = NetworkContract::Ordered;
     std::uint64_t fifo_slots = 64, arrival_slots = 64, send_queue_depth = 8;
-    std::uint64_t max_steps = 0;          // 0: no limit
-    bool check_memory = true;             // happens-before checks; off only to time the math
+    std::uint64_t max_steps = 0;  // 0: no limit
+    bool check_memory = true;     // happens-before checks; off only to time the math
     bool trace = false;
-    std::uint32_t resident_ctas = 0;      // per rank; 0: the topology's SMs
+    std::uint32_t resident_ctas = 0;  // per rank; 0: the topology's SMs
 };
 
-struct TraceEvent {                       // a span that began at `step`; it ends where the agent's next one begins
+struct TraceEvent {  // a span that began at `step`; it ends where the agent's next one begins
     std::uint32_t rank, cta, agent;
-    std::uint32_t kind;                   // runtime/trace/trace_kind.h
+    std::uint32_t kind;  // runtime/trace/trace_kind.h
     std::int64_t value;
     std::uint64_t step;
 };
-struct LinkTraffic { int from = 0, to = 0; bool network = false; std::uint64_t bytes = 0, transfers = 0; };
-struct UnwrittenOutput {                  // bytes of an output that nobody wrote in the launch
+struct LinkTraffic {
+    int from = 0, to = 0;
+    bool network = false;
+    std::uint64_t bytes = 0, transfers = 0;
+};
+struct UnwrittenOutput {  // bytes of an output that nobody wrote in the launch
     int rank = 0;
     std::string tensor;
     std::uint64_t first_byte = 0, bytes = 0;
@@ -33,8 +37,8 @@ struct UnwrittenOutput {                  // bytes of an output that nobody wrot
 struct LaunchReport {
     std::uint64_t steps = 0;
     std::vector<TraceEvent> events;
-    std::vector<LinkTraffic> links;       // payload bytes by (from, to)
-    std::vector<UnwrittenOutput> unwritten;   // empty where every output byte was written (check_memory only)
+    std::vector<LinkTraffic> links;          // payload bytes by (from, to)
+    std::vector<UnwrittenOutput> unwritten;  // empty where every output byte was written (check_memory only)
 };
 
 }  // namespace plait

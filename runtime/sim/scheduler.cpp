@@ -59,7 +59,8 @@ bool Scheduler::step_event() {
 
 void Scheduler::step_task() {
     std::size_t index = random_.below(ready_.size());
-    for (int again = 0; again < 3 && ready_[index]->slow && random_.chance(7, 8); ++again) index = random_.below(ready_.size());
+    for (int again = 0; again < 3 && ready_[index]->slow && random_.chance(7, 8); ++again)
+        index = random_.below(ready_.size());
     Task* task = ready_[index];
     ready_[index] = ready_.back();
     ready_.pop_back();

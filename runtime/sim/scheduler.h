@@ -21,8 +21,8 @@ class EventSource {
 public:
     virtual ~EventSource() = default;
     virtual std::uint64_t pending() const = 0;
-    virtual void run_one(Random& random) = 0;   // only where pending() > 0
-    virtual bool force(Random&) { return false; }   // nothing else can move: one step of what was held back, if anything
+    virtual void run_one(Random& random) = 0;      // only where pending() > 0
+    virtual bool force(Random&) { return false; }  // nothing else can move: one step of what was held back, if anything
 };
 
 class Scheduler {
@@ -47,10 +47,10 @@ public:
     void yield(Task& task);
     void park(Task& task);
     void wake(Task& task);
-    [[noreturn]] void fail(Task& task, std::exception_ptr failure);   // the fiber never runs again
+    [[noreturn]] void fail(Task& task, std::exception_ptr failure);  // the fiber never runs again
 
     void forget(Task& task) { task.fiber.release(stacks_); }
-    void clear();                        // all tasks forgotten by their owner
+    void clear();  // all tasks forgotten by their owner
 
 private:
     bool step();

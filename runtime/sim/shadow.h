@@ -34,7 +34,8 @@ public:
                 return;
             }
         }
-        if (count_ < kInline) near_[count_] = epoch;
+        if (count_ < kInline)
+            near_[count_] = epoch;
         else {
             if (!far_) far_ = std::make_unique<std::vector<Epoch>>();
             far_->push_back(epoch);
@@ -62,8 +63,8 @@ private:
 };
 
 struct ShadowRun {
-    std::uint32_t begin = 0;      // in the page; the run ends where the next one begins
-    bool written = false;         // holds a value: written since the region was added, or initialised then
+    std::uint32_t begin = 0;  // in the page; the run ends where the next one begins
+    bool written = false;     // holds a value: written since the region was added, or initialised then
     Epoch write;
     ReadSet reads;
 };
@@ -91,12 +92,14 @@ public:
     void write(std::uint64_t offset, std::uint64_t bytes, const Epoch& tag, Check check) {
         each_page(offset, bytes, [&](Page& page, std::uint64_t base, std::uint32_t low, std::uint32_t high) {
             std::size_t first = find(page, low);
-            for (std::size_t i = first; i < page.size() && page[i].begin < high; ++i) check(page[i], base + std::max(page[i].begin, low));
+            for (std::size_t i = first; i < page.size() && page[i].begin < high; ++i)
+                check(page[i], base + std::max(page[i].begin, low));
             if (page[first].begin < low) first = split(page, first, low);
             std::size_t last = first;
             while (last + 1 < page.size() && page[last + 1].begin < high) ++last;
             if (end_of(page, last) > high) split(page, last, high);
-            page.erase(page.begin() + static_cast<std::ptrdiff_t>(first) + 1, page.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+            page.erase(page.begin() + static_cast<std::ptrdiff_t>(first) + 1,
+                       page.begin() + static_cast<std::ptrdiff_t>(last) + 1);
             page[first].written = true;
             page[first].write = tag;
             page[first].reads.clear();
@@ -114,7 +117,8 @@ private:
         return i + 1 < page.size() ? page[i + 1].begin : static_cast<std::uint32_t>(kPageBytes);
     }
     static std::size_t find(const Page& page, std::uint32_t offset) {
-        auto next = std::upper_bound(page.begin(), page.end(), offset, [](std::uint32_t o, const ShadowRun& run) { return o < run.begin; });
+        auto next = std::upper_bound(page.begin(), page.end(), offset,
+                                     [](std::uint32_t o, const ShadowRun& run) { return o < run.begin; });
         return static_cast<std::size_t>(next - page.begin()) - 1;
     }
     static std::size_t split(Page& page, std::size_t i, std::uint32_t at) {
@@ -126,7 +130,8 @@ private:
     static void merge_with_previous(Page& page, std::size_t i) {
         if (i == 0) return;
         const ShadowRun& before = page[i - 1];
-        if (before.written && before.write == page[i].write && before.reads.empty()) page.erase(page.begin() + static_cast<std::ptrdiff_t>(i));
+        if (before.written && before.write == page[i].write && before.reads.empty())
+            page.erase(page.begin() + static_cast<std::ptrdiff_t>(i));
     }
     template <class Visit>
     void each_page(std::uint64_t offset, std::uint64_t bytes, Visit visit) {

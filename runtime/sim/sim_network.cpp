@@ -49,7 +49,8 @@ bool SimProxySession::step(std::vector<std::uint64_t>* completed, std::vector<Ar
 }
 
 std::string SimProxySession::describe() const {
-    return fmt::format("simulated {}, rank {}", network_.contract_ == NetworkContract::Ordered ? "ordered" : "unordered", rank_);
+    return fmt::format("simulated {}, rank {}",
+                       network_.contract_ == NetworkContract::Ordered ? "ordered" : "unordered", rank_);
 }
 
 u64 SimMemoryPort::load_acquire(const u64* word) {
@@ -65,13 +66,15 @@ void SimMemoryPort::store_release(u64* word, u64 value) {
 
 void SimMemoryPort::read(void* destination, const void* source, std::uint64_t bytes) {
     const Epoch tag = engine_.order().own_epoch(actor_, Lane::Members);
-    engine_.order().access(actor_, Lane::Members, Proxy::Generic, Access::Read, {source, bytes, 1, bytes}, tag, "a proxy's load");
+    engine_.order().access(actor_, Lane::Members, Proxy::Generic, Access::Read, {source, bytes, 1, bytes}, tag,
+                           "a proxy's load");
     std::memcpy(destination, source, bytes);
 }
 
 void SimMemoryPort::write(void* destination, const void* source, std::uint64_t bytes) {
     const Epoch tag = engine_.order().own_epoch(actor_, Lane::Members);
-    engine_.order().access(actor_, Lane::Members, Proxy::Generic, Access::Write, {destination, bytes, 1, bytes}, tag, "a proxy's store");
+    engine_.order().access(actor_, Lane::Members, Proxy::Generic, Access::Write, {destination, bytes, 1, bytes}, tag,
+                           "a proxy's store");
     std::memcpy(destination, source, bytes);
 }
 
@@ -98,7 +101,8 @@ void SimNetwork::host_word_changed(int rank) {
     poked_.push_back(rank);
 }
 
-// Whether the transfer is one that run_one may pick. A transfer that waits behind another of its pair lets that one move.
+// Whether the transfer is one that run_one may pick. A transfer that waits behind another of its pair lets that one
+// move.
 bool SimNetwork::movable(const SimTransfer& transfer) const {
     if (transfer.held) return false;
     return !transfer.delivered || !transfer.completion_held;
@@ -127,7 +131,7 @@ void SimNetwork::run_one(Random& random) {
 
 // Deliveries before completions: what a waiter on the other side needs comes first.
 bool SimNetwork::force(Random& random) {
-    for (bool SimTransfer::*flag : {&SimTransfer::held, &SimTransfer::completion_held}) {
+    for (bool SimTransfer::* flag : {&SimTransfer::held, &SimTransfer::completion_held}) {
         std::vector<SimTransfer*> candidates;
         for (const auto& transfer : transfers_) {
             if ((*transfer).*flag) candidates.push_back(transfer.get());
@@ -139,12 +143,14 @@ bool SimNetwork::force(Random& random) {
     return false;
 }
 
-std::uint8_t* SimNetwork::workspace_bytes(int rank, std::uint64_t offset, std::uint64_t bytes, const SimActor& actor, const char* what) const {
+std::uint8_t* SimNetwork::workspace_bytes(int rank, std::uint64_t offset, std::uint64_t bytes, const SimActor& actor,
+                                          const char* what) const {
     std::uint8_t* base = engine_.rank(rank).workspace;
     const std::uint64_t size = engine_.memory().find(base)->bytes;
     if (offset > size || bytes > size - offset)
         throw SimulationFault("outside", actor.fault_actor(),
-                              fmt::format("{}: bytes [{}, {}) of the workspace of rank {}, which has {}", what, offset, offset + bytes, rank, size));
+                              fmt::format("{}: bytes [{}, {}) of the workspace of rank {}, which has {}", what, offset,
+                                          offset + bytes, rank, size));
     return base + offset;
 }
 
@@ -154,21 +160,27 @@ void SimNetwork::post(int from, const PutRequest& request) {
     Host& host = *hosts_[from];
     OrderModel& order = engine_.order();
     if (request.destination_rank >= hosts_.size() || static_cast<int>(request.destination_rank) == from)
-        throw SimulationFault("outside", host.actor.fault_actor(), fmt::format("a transfer to rank {}", request.destination_rank));
+        throw SimulationFault("outside", host.actor.fault_actor(),
+                              fmt::format("a transfer to rank {}", request.destination_rank));
     const int to = static_cast<int>(request.destination_rank);
     auto transfer = std::make_unique<SimTransfer>();
     transfer->from = from;
     transfer->to = to;
     transfer->request = request;
-    const std::uint8_t* source = workspace_bytes(from, request.source_offset, request.bytes, host.actor, "a transfer's source");
-    std::uint8_t* destination = workspace_bytes(to, request.destination_offset, request.bytes, host.actor, "a transfer's destination");
+    const std::uint8_t* source =
+        workspace_bytes(from, request.source_offset, request.bytes, host.actor, "a transfer's source");
+    std::uint8_t* destination =
+        workspace_bytes(to, request.destination_offset, request.bytes, host.actor, "a transfer's destination");
     workspace_bytes(to, request.signal_offset, sizeof(u64), host.actor, "a transfer's signal");
     const auto time = static_cast<std::uint32_t>(++host.posted);
     if (order.enabled()) {
         transfer->read = {order.component(fmt::format("the NIC of rank {}, reading", from)), time};
-        transfer->write = {order.component(fmt::format("the NIC of rank {}, stream {}", from, time % kWriteStreams)), time};
-        order.access(host.actor, Lane::Members, Proxy::Generic, Access::Read, {source, request.bytes, 1, request.bytes}, transfer->read, "a NIC's read");
-        order.access(host.actor, Lane::Members, Proxy::Generic, Access::Write, {destination, request.bytes, 1, request.bytes}, transfer->write, "a NIC's write");
+        transfer->write = {order.component(fmt::format("the NIC of rank {}, stream {}", from, time % kWriteStreams)),
+                           time};
+        order.access(host.actor, Lane::Members, Proxy::Generic, Access::Read, {source, request.bytes, 1, request.bytes},
+                     transfer->read, "a NIC's read");
+        order.access(host.actor, Lane::Members, Proxy::Generic, Access::Write,
+                     {destination, request.bytes, 1, request.bytes}, transfer->write, "a NIC's write");
         transfer->clock = host.actor.lanes[0].known.generic.global;
         transfer->clock.raise(transfer->write.component, time);
     }
@@ -183,7 +195,8 @@ void SimNetwork::post(int from, const PutRequest& request) {
 std::size_t SimNetwork::head_of_pair(std::size_t index) const {
     for (std::size_t i = 0; i < index; ++i) {
         const SimTransfer& earlier = *transfers_[i];
-        if (earlier.from == transfers_[index]->from && earlier.to == transfers_[index]->to && !earlier.delivered) return i;
+        if (earlier.from == transfers_[index]->from && earlier.to == transfers_[index]->to && !earlier.delivered)
+            return i;
     }
     return index;
 }
@@ -201,9 +214,10 @@ void SimNetwork::advance(std::size_t index, Random& random) {
         return may_deliver(i) && !(arrived(*transfers_[i]) && head_of_pair(i) != i);
     };
     const auto can_complete = [&](const SimTransfer& t) { return !t.completed && !t.completion_held; };
-    if (transfers_[index]->source_read && !can_deliver(index) && !can_complete(*transfers_[index])) index = head_of_pair(index);
+    if (transfers_[index]->source_read && !can_deliver(index) && !can_complete(*transfers_[index]))
+        index = head_of_pair(index);
     SimTransfer& transfer = *transfers_[index];
-    transfer.held = false;   // one that holds back others of its pair
+    transfer.held = false;  // one that holds back others of its pair
     if (!transfer.source_read) return read_source(transfer);
     const bool deliverable = can_deliver(index);
     if (can_complete(transfer) && (!deliverable || random.chance(1, 4))) {
@@ -212,8 +226,10 @@ void SimNetwork::advance(std::size_t index, Random& random) {
         const bool ordered = contract_ == NetworkContract::Ordered;
         const std::size_t messages = transfer.missing.size() + (transfer.announced ? 0 : 1);
         const std::size_t message = ordered || messages == 0 ? 0 : random.below(messages);
-        if (message < transfer.missing.size()) deliver_piece(transfer, message);
-        else transfer.announced = true;
+        if (message < transfer.missing.size())
+            deliver_piece(transfer, message);
+        else
+            transfer.announced = true;
         if (arrived(transfer)) announce(index);
     }
     std::erase_if(transfers_, [](const auto& held) { return held->delivered && held->completed; });
@@ -236,8 +252,8 @@ void SimNetwork::deliver_piece(SimTransfer& transfer, std::size_t piece) {
     const PutRequest& request = transfer.request;
     const std::uint64_t first = transfer.missing[piece];
     const std::uint64_t size = (request.bytes / kMaxPieces / kPieceAlignment + 1) * kPieceAlignment;
-    std::memcpy(engine_.rank(transfer.to).workspace + request.destination_offset + first, transfer.payload.data() + first,
-                std::min(size, request.bytes - first));
+    std::memcpy(engine_.rank(transfer.to).workspace + request.destination_offset + first,
+                transfer.payload.data() + first, std::min(size, request.bytes - first));
     transfer.missing.erase(transfer.missing.begin() + static_cast<std::ptrdiff_t>(piece));
 }
 
@@ -257,7 +273,8 @@ void SimNetwork::publish(SimTransfer& transfer) {
     transfer.delivered = true;
     const PutRequest& request = transfer.request;
     if (contract_ == NetworkContract::Unordered) {
-        hosts_[transfer.to]->session->arrived_.push_back({{request.signal_offset, request.signal_value}, transfer.clock});
+        hosts_[transfer.to]->session->arrived_.push_back(
+            {{request.signal_offset, request.signal_value}, transfer.clock});
         return host_word_changed(transfer.to);
     }
     auto* flag = reinterpret_cast<u64*>(engine_.rank(transfer.to).workspace + request.signal_offset);

@@ -21,10 +21,10 @@ namespace plait {
 struct SimTransfer {
     int from = 0, to = 0;
     PutRequest request;
-    Epoch read, write;                         // of its NIC's accesses
-    Clock clock;                               // what its flag releases
-    std::vector<std::uint8_t> payload;         // read from the source, on its way
-    std::vector<std::uint64_t> missing;        // first bytes of the pieces that have not arrived
+    Epoch read, write;                   // of its NIC's accesses
+    Clock clock;                         // what its flag releases
+    std::vector<std::uint8_t> payload;   // read from the source, on its way
+    std::vector<std::uint64_t> missing;  // first bytes of the pieces that have not arrived
     bool source_read = false, completed = false, announced = false, delivered = false;
     bool held = false, completion_held = false;
 };
@@ -41,8 +41,14 @@ public:
 
 private:
     friend class SimNetwork;
-    struct Done { std::uint64_t id; Epoch read; };
-    struct Arrived { Arrival arrival; Clock clock; };
+    struct Done {
+        std::uint64_t id;
+        Epoch read;
+    };
+    struct Arrived {
+        Arrival arrival;
+        Clock clock;
+    };
     SimNetwork& network_;
     int rank_;
     std::uint64_t in_flight_ = 0;
@@ -94,13 +100,14 @@ private:
     void deliver_piece(SimTransfer& transfer, std::size_t piece);
     void announce(std::size_t index);
     void publish(SimTransfer& transfer);
-    std::uint8_t* workspace_bytes(int rank, std::uint64_t offset, std::uint64_t bytes, const SimActor& actor, const char* what) const;
+    std::uint8_t* workspace_bytes(int rank, std::uint64_t offset, std::uint64_t bytes, const SimActor& actor,
+                                  const char* what) const;
 
     Engine& engine_;
     NetworkContract contract_;
     std::uint64_t queue_depth_;
     std::vector<std::unique_ptr<Host>> hosts_;
-    std::vector<std::unique_ptr<SimTransfer>> transfers_;   // in posting order
+    std::vector<std::unique_ptr<SimTransfer>> transfers_;  // in posting order
     std::vector<int> poked_;
 };
 

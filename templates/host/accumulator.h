@@ -6,7 +6,8 @@ namespace plait {
 
 template <i64 M, i64 N>
 struct Acc {
-    static_assert(M % 64 == 0 && N % 8 == 0 && N <= 256, "a matrix operation computes 64 rows by a multiple of 8 columns up to 256");
+    static_assert(M % 64 == 0 && N % 8 == 0 && N <= 256,
+                  "a matrix operation computes 64 rows by a multiple of 8 columns up to 256");
     static constexpr i64 blocks = M / 64;
 
     Acc() = default;

@@ -9,21 +9,32 @@
 namespace plait {
 
 // The words of runtime/trace/trace_kind.h.
-enum class TraceKind : u32 { Idle = 0, Wait = 1, Load = 2, Compute = 3, Store = 4, Push = 5, Send = 6, Relay = 7, Arrived = 8 };
+enum class TraceKind : u32 {
+    Idle = 0,
+    Wait = 1,
+    Load = 2,
+    Compute = 3,
+    Store = 4,
+    Push = 5,
+    Send = 6,
+    Relay = 7,
+    Arrived = 8
+};
 
 struct Agent {
     i64 cta, ctas;
-    void* handle;                 // first argument of every engine call
+    void* handle;  // first argument of every engine call
     const HostEngine* engine;
-    Lane elected;                 // who issues and signals: Members of a one-thread agent
-    bool stopped;                 // a wait gave up: this agent signals no more, since a flag implies data
+    Lane elected;  // who issues and signals: Members of a one-thread agent
+    bool stopped;  // a wait gave up: this agent signals no more, since a flag implies data
     u32 live_accumulators;
-    const u8* constant_first;     // bytes known to be constant for the launch: loads of them need no check each
+    const u8* constant_first;  // bytes known to be constant for the launch: loads of them need no check each
     const u8* constant_end;
 };
 
 static inline Agent make_agent(const HostCta& cta, bool thread) {
-    return Agent{cta.cta, cta.ctas, cta.agent, cta.engine, thread ? Lane::Members : Lane::Elected, false, 0, nullptr, nullptr};
+    return Agent{cta.cta, cta.ctas, cta.agent, cta.engine, thread ? Lane::Members : Lane::Elected,
+                 false,   0,        nullptr,   nullptr};
 }
 
 template <int Count>
@@ -33,7 +44,9 @@ void registers_consumer() {}
 
 static inline void cta_barrier(Agent& ag) { ag.engine->cta_barrier(ag.handle); }
 static inline void agent_sync(Agent& ag) { ag.engine->agent_sync(ag.handle); }
-static inline void trace(Agent& ag, TraceKind kind, i64 value) { ag.engine->trace(ag.handle, static_cast<u32>(kind), value); }
+static inline void trace(Agent& ag, TraceKind kind, i64 value) {
+    ag.engine->trace(ag.handle, static_cast<u32>(kind), value);
+}
 
 // An ordinary access of `bytes` consecutive bytes.
 static inline void declare_access(Agent& ag, Access access, const void* address, u64 bytes) {

@@ -27,7 +27,9 @@ static inline BulkCopy clipped_box(Agent& ag, const TensorMap& map, i64 x, i64 y
     const u64 rows = columns != 0 && planes != 0 ? clip(y, t.extent[1], t.box[1]) : 0;
     const u64 bytes = columns * t.element_bytes, pitch = static_cast<u64>(t.box[0]) * t.element_bytes;
     memory = t.base;
-    if (rows != 0) memory += static_cast<u64>(x) * t.element_bytes + static_cast<u64>(y) * t.stride_bytes[0] + static_cast<u64>(z) * t.stride_bytes[1];
+    if (rows != 0)
+        memory += static_cast<u64>(x) * t.element_bytes + static_cast<u64>(y) * t.stride_bytes[0] +
+                  static_cast<u64>(z) * t.stride_bytes[1];
     return BulkCopy{nullptr, nullptr, pitch, t.stride_bytes[0], bytes, rows, pitch, t.box[1]};
 }
 
@@ -41,24 +43,28 @@ static inline void load_box_at(Agent& ag, u8* dst, const TensorMap& map, i64 x, 
 
 template <i64 Rows, i64 Cols, class T, i64 Count>
 void load_box(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y, i64 z, Barrier& bar) {
-    static_assert(Cols <= kBoxColumns && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count, "the slot is smaller than its box");
+    static_assert(Cols <= kBoxColumns && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count,
+                  "the slot is smaller than its box");
     load_box_at(ag, dst.data, map, x, y, z, bar);
 }
 
 // Rows x Cols as ceil(Cols / 64) boxes side by side.
 template <i64 Rows, i64 Cols, class T, i64 Count>
 void load_boxes(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y, i64 z, Barrier& bar) {
-    constexpr i64 boxes = (Cols + kBoxColumns - 1) / kBoxColumns, box_bytes = Rows * kBoxColumns * static_cast<i64>(sizeof(T));
+    constexpr i64 boxes = (Cols + kBoxColumns - 1) / kBoxColumns,
+                  box_bytes = Rows * kBoxColumns * static_cast<i64>(sizeof(T));
     static_assert(boxes * box_bytes <= Count, "the slot is smaller than its boxes");
     for (i64 i = 0; i < boxes; i += 1) load_box_at(ag, dst.data + i * box_bytes, map, x + i * kBoxColumns, y, z, bar);
 }
 
 template <i64 Rows, i64 Cols, class T, i64 Count>
 void store_box(Agent& ag, const TensorMap& map, const Bytes<Count>& src, i64 x, i64 y, i64 z) {
-    static_assert(Cols <= kBoxColumns && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count, "the slot is smaller than its box");
+    static_assert(Cols <= kBoxColumns && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count,
+                  "the slot is smaller than its box");
     u8* memory;
     const BulkCopy box = clipped_box(ag, map, x, y, z, memory);
-    const BulkCopy copy{memory, src.data, box.source_pitch, box.destination_pitch, box.row_bytes, box.rows, box.row_bytes, box.rows};
+    const BulkCopy copy{memory,        src.data, box.source_pitch, box.destination_pitch,
+                        box.row_bytes, box.rows, box.row_bytes,    box.rows};
     ag.engine->bulk_store(ag.handle, ag.elected, &copy);
 }
 

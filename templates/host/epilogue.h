@@ -15,7 +15,8 @@ void stage_box(Agent& ag, Bytes<Count>& dst, Acc<M, N>& acc, i64 block, i64 colu
     declare_access(ag, Access::Write, dst.data, 64 * kBoxColumns * sizeof(T));
     T* to = reinterpret_cast<T*>(dst.data);
     for (i64 r = 0; r < 64; r += 1) {
-        for (i64 c = 0; c < kBoxColumns; c += 1) to[r * kBoxColumns + c] = from_f32<T>(x[(block * 64 + r) * N + column + c]);
+        for (i64 c = 0; c < kBoxColumns; c += 1)
+            to[r * kBoxColumns + c] = from_f32<T>(x[(block * 64 + r) * N + column + c]);
     }
 }
 

@@ -13,7 +13,8 @@ void wait_completed(Agent& ag, const Args& args, i64 count, i64 site) {
 // Position p may be written once command p - slots is complete.
 template <class Args>
 i64 fifo_reserve(Agent& ag, const Args& args, i64 site) {
-    const i64 position = static_cast<i64>(ag.engine->fetch_add(ag.handle, ag.elected, &args.launch.state->fifo_next, 1, Scope::Gpu, Order::Relaxed));
+    const i64 position = static_cast<i64>(
+        ag.engine->fetch_add(ag.handle, ag.elected, &args.launch.state->fifo_next, 1, Scope::Gpu, Order::Relaxed));
     const i64 slots = static_cast<i64>(args.launch.fifo_slots);
     if (position >= slots) wait_completed(ag, args, position - slots + 1, site);
     return position;
@@ -26,7 +27,8 @@ TransferCommand& fifo_slot(const Args& args, i64 position) {
 
 // Same offset at source and destination. All fields but `sequence`.
 template <class Args>
-void fifo_write(Agent& ag, const Args& args, i64 position, i64 rank, u64 offset, i64 bytes, u64 signal_offset, u64 signal_value) {
+void fifo_write(Agent& ag, const Args& args, i64 position, i64 rank, u64 offset, i64 bytes, u64 signal_offset,
+                u64 signal_value) {
     if (ag.stopped) return;
     TransferCommand& command = fifo_slot(args, position);
     constexpr u64 fields = sizeof(TransferCommand) - sizeof(command.sequence);

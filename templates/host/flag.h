@@ -15,7 +15,8 @@ static inline void signal_add(Agent& ag, Flag* flag, u64 value, Scope scope) {
 template <class Args>
 void wait_flags(Agent& ag, const Args&, const Flag* first, i64 count, u64 value, Scope scope, i64 site) {
     if (ag.stopped || count <= 0) return;
-    const u32 gave_up = ag.engine->wait(ag.handle, Lane::Members, first, static_cast<u64>(count), value, scope, Order::Ordered, static_cast<u32>(site));
+    const u32 gave_up = ag.engine->wait(ag.handle, Lane::Members, first, static_cast<u64>(count), value, scope,
+                                        Order::Ordered, static_cast<u32>(site));
     if (gave_up != 0) ag.stopped = true;
 }
 template <class Args>

@@ -7,12 +7,14 @@ namespace plait {
 // Relaxed is enough: the epoch was advanced by the last CTA of the previous launch on this stream.
 template <class Args>
 i64 enter(Agent& ag, const Args& args) {
-    return static_cast<i64>(ag.engine->load(ag.handle, Lane::Members, &args.launch.state->epoch, Scope::Gpu, Order::Relaxed) + 1);
+    return static_cast<i64>(
+        ag.engine->load(ag.handle, Lane::Members, &args.launch.state->epoch, Scope::Gpu, Order::Relaxed) + 1);
 }
 
 template <class Args>
 i64 fetch_tile(Agent& ag, const Args& args) {
-    return static_cast<i64>(ag.engine->fetch_add(ag.handle, ag.elected, &args.launch.state->next_tile, 1, Scope::Gpu, Order::Relaxed));
+    return static_cast<i64>(
+        ag.engine->fetch_add(ag.handle, ag.elected, &args.launch.state->next_tile, 1, Scope::Gpu, Order::Relaxed));
 }
 
 template <class Args>
@@ -26,7 +28,8 @@ void agent_finished(Agent& ag, const Args& args) {
 }
 template <class Args>
 i64 agents_finished(Agent& ag, const Args& args) {
-    return static_cast<i64>(ag.engine->load(ag.handle, Lane::Members, &args.launch.state->finished, Scope::Gpu, Order::Relaxed));
+    return static_cast<i64>(
+        ag.engine->load(ag.handle, Lane::Members, &args.launch.state->finished, Scope::Gpu, Order::Relaxed));
 }
 
 static inline void reset_word(Agent& ag, u64* word, u64 value) {

@@ -10,8 +10,8 @@
 namespace plait {
 
 inline constexpr i64 kMmaBlockK = 64;
-inline constexpr i64 kMmaRows = 4;          // rows of a register block
-inline constexpr u32 kScratchA = 1000, kScratchB = 1001;   // engine register slots, far from the accumulators'
+inline constexpr i64 kMmaRows = 4;                        // rows of a register block
+inline constexpr u32 kScratchA = 1000, kScratchB = 1001;  // engine register slots, far from the accumulators'
 
 #if defined(__AVX__)
 inline constexpr i64 kVectorFloats = 8;
@@ -19,7 +19,6 @@ inline constexpr i64 kVectorFloats = 8;
 inline constexpr i64 kVectorFloats = 4;
 #endif
 typedef f32 VectorF32 __attribute__((vector_size(kVectorFloats * 4), aligned(4), may_alias));
-
 
 // Vectors side by side of kMmaRows rows: stays in registers over k.
 template <i64 N, i64 Vectors>
@@ -29,11 +28,13 @@ static inline void mma_block(f32* __restrict acc, const f32* __restrict a, const
 #endif
     VectorF32 sum[kMmaRows][Vectors];
     for (i64 r = 0; r < kMmaRows; r += 1) {
-        for (i64 v = 0; v < Vectors; v += 1) sum[r][v] = *reinterpret_cast<const VectorF32*>(acc + r * N + v * kVectorFloats);
+        for (i64 v = 0; v < Vectors; v += 1)
+            sum[r][v] = *reinterpret_cast<const VectorF32*>(acc + r * N + v * kVectorFloats);
     }
     for (i64 k = 0; k < kMmaBlockK; k += 1) {
         VectorF32 right[Vectors];
-        for (i64 v = 0; v < Vectors; v += 1) right[v] = *reinterpret_cast<const VectorF32*>(b + k * N + v * kVectorFloats);
+        for (i64 v = 0; v < Vectors; v += 1)
+            right[v] = *reinterpret_cast<const VectorF32*>(b + k * N + v * kVectorFloats);
         for (i64 r = 0; r < kMmaRows; r += 1) {
             const f32 left = a[r * kMmaBlockK + k];
             for (i64 v = 0; v < Vectors; v += 1) sum[r][v] = sum[r][v] + left * right[v];
@@ -51,7 +52,8 @@ void multiply(f32* __restrict acc, const f32* __restrict a, const f32* __restric
         for (i64 r = 0; r < M; r += kMmaRows) mma_block<N, 2>(acc + r * N + c, a + r * kMmaBlockK, b + c);
     }
     if constexpr (N % wide != 0) {
-        for (i64 r = 0; r < M; r += kMmaRows) mma_block<N, 1>(acc + r * N + N / wide * wide, a + r * kMmaBlockK, b + N / wide * wide);
+        for (i64 r = 0; r < M; r += kMmaRows)
+            mma_block<N, 1>(acc + r * N + N / wide * wide, a + r * kMmaBlockK, b + N / wide * wide);
     }
 }
 
@@ -81,7 +83,8 @@ void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, co
     static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
     constexpr i64 row_bytes = kMmaBlockK * sizeof(T);
     constexpr i64 b_columns = TransposeB != 0 ? (N + kBoxColumns - 1) / kBoxColumns * kBoxColumns : N;
-    static_assert(M * row_bytes <= ABytes && b_columns * row_bytes <= BBytes, "an operand is smaller than the operation");
+    static_assert(M * row_bytes <= ABytes && b_columns * row_bytes <= BBytes,
+                  "an operand is smaller than the operation");
     f32* sum = acc.values(ag);
     ag.engine->mma_read(ag.handle, a.data + a_rows * row_bytes, M * row_bytes, 1, M * row_bytes);
     ag.engine->mma_read(ag.handle, b.data, b_columns * row_bytes, 1, b_columns * row_bytes);

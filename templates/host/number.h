@@ -4,8 +4,12 @@
 
 namespace plait {
 
-struct bf16 { u16 bits; };
-struct f16 { u16 bits; };
+struct bf16 {
+    u16 bits;
+};
+struct f16 {
+    u16 bits;
+};
 
 static inline u32 bits_of(f32 x) { return __builtin_bit_cast(u32, x); }
 static inline f32 float_of(u32 bits) { return __builtin_bit_cast(f32, bits); }
@@ -25,7 +29,9 @@ template <class T>
 T from_f32(f32 x);
 
 template <>
-inline f32 from_f32<f32>(f32 x) { return x; }
+inline f32 from_f32<f32>(f32 x) {
+    return x;
+}
 
 template <>
 inline bf16 from_f32<bf16>(f32 x) {
@@ -41,7 +47,7 @@ inline f16 from_f32<f16>(f32 x) {
     const u32 sign = (u >> 16) & 0x8000;
     const u32 magnitude = u & 0x7FFFFFFF;
     if (magnitude > 0x7F800000u) return {static_cast<u16>(sign | 0x7E00)};
-    if (magnitude >= 0x477FF000u) return {static_cast<u16>(sign | 0x7C00)};          // 65520 and above round to infinity
+    if (magnitude >= 0x477FF000u) return {static_cast<u16>(sign | 0x7C00)};  // 65520 and above round to infinity
     if (magnitude < 0x38800000u) {
         // Below 2^-14 the result is a multiple of 2^-24: adding 0.5 makes the float's own rounding do it.
         const u32 subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);

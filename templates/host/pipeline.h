@@ -5,10 +5,10 @@
 namespace plait {
 
 struct Barrier {
-    u64 word;   // the engine's
+    u64 word;  // the engine's
 };
 
-inline constexpr i64 kWarpgroupArrivals = 1;   // a warpgroup agent is one fiber
+inline constexpr i64 kWarpgroupArrivals = 1;  // a warpgroup agent is one fiber
 
 template <u32 Slots>
 struct Pipe {
@@ -28,8 +28,12 @@ static inline void barrier_init(Agent& ag, Barrier& bar, i64 arrivals) {
     ag.engine->barrier_init(ag.handle, &bar, static_cast<u32>(arrivals));
 }
 static inline void fence_barrier_init(Agent& ag) { ag.engine->fence_proxy_async(ag.handle, Lane::Members); }
-static inline void barrier_wait(Agent& ag, Barrier& bar, u32 parity) { ag.engine->barrier_wait(ag.handle, Lane::Members, &bar, parity); }
-static inline void barrier_arrive(Agent& ag, Barrier& bar) { ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, 0); }
+static inline void barrier_wait(Agent& ag, Barrier& bar, u32 parity) {
+    ag.engine->barrier_wait(ag.handle, Lane::Members, &bar, parity);
+}
+static inline void barrier_arrive(Agent& ag, Barrier& bar) {
+    ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, 0);
+}
 static inline void barrier_expect(Agent& ag, Barrier& bar, i64 bytes) {
     ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, static_cast<u64>(bytes));
 }

@@ -6,18 +6,23 @@
 namespace plait {
 
 struct Relay {
-    u64 taken;        // arrivals forwarded, over the Session's life
-    u64 posted;       // arrivals seen
-    u64 completed;    // fifo_completed seen
-    u64 abort = 0;    // host's abort seen
+    u64 taken;      // arrivals forwarded, over the Session's life
+    u64 posted;     // arrivals seen
+    u64 completed;  // fifo_completed seen
+    u64 abort = 0;  // host's abort seen
     u64 forwarded_completed, forwarded_taken;
-    i64 finished = 0; // agents that are done, as of the last poll
+    i64 finished = 0;  // agents that are done, as of the last poll
 
     // Words that only this rank's relays write: its own earlier launches.
     template <class Args>
     explicit Relay(const Args& args)
-        : taken(args.launch.state->arrivals_taken), posted(taken), completed(args.launch.state->fifo_completed), forwarded_completed(completed),
-          forwarded_taken(taken), workspace_(args.launch.workspace[args.launch.local_rank]), arrivals_(args.launch.arrivals),
+        : taken(args.launch.state->arrivals_taken),
+          posted(taken),
+          completed(args.launch.state->fifo_completed),
+          forwarded_completed(completed),
+          forwarded_taken(taken),
+          workspace_(args.launch.workspace[args.launch.local_rank]),
+          arrivals_(args.launch.arrivals),
           mask_(args.launch.arrival_slots - 1) {}
 
     bool has_arrival() const { return taken != posted; }
@@ -34,7 +39,7 @@ struct Relay {
         return held > arrival.signal_value ? held : arrival.signal_value;
     }
 
-    Agent* agent = nullptr;   // the poller
+    Agent* agent = nullptr;  // the poller
 
 private:
     const Arrival& read_arrival() const {
@@ -67,14 +72,18 @@ void relay_next(Agent&, const Args&, Relay& r) {
 template <class Args>
 void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     DeviceState* state = args.launch.state;
-    if (r.abort != 0 && state->abort == 0) ag.engine->signal(ag.handle, Lane::Members, &state->abort, r.abort, Update::Set, scope, Order::Ordered);
+    if (r.abort != 0 && state->abort == 0)
+        ag.engine->signal(ag.handle, Lane::Members, &state->abort, r.abort, Update::Set, scope, Order::Ordered);
     if (r.completed != r.forwarded_completed) {
-        ag.engine->signal(ag.handle, Lane::Members, &state->fifo_completed, r.completed, Update::Set, scope, Order::Ordered);
+        ag.engine->signal(ag.handle, Lane::Members, &state->fifo_completed, r.completed, Update::Set, scope,
+                          Order::Ordered);
         r.forwarded_completed = r.completed;
     }
     if (r.taken != r.forwarded_taken) {
-        ag.engine->signal(ag.handle, Lane::Members, &state->arrivals_taken, r.taken, Update::Set, Scope::Gpu, Order::Relaxed);
-        ag.engine->signal(ag.handle, Lane::Members, &args.launch.host->arrivals_taken, r.taken, Update::Set, Scope::System, Order::Ordered);
+        ag.engine->signal(ag.handle, Lane::Members, &state->arrivals_taken, r.taken, Update::Set, Scope::Gpu,
+                          Order::Relaxed);
+        ag.engine->signal(ag.handle, Lane::Members, &args.launch.host->arrivals_taken, r.taken, Update::Set,
+                          Scope::System, Order::Ordered);
         r.forwarded_taken = r.taken;
     }
 }

@@ -75,11 +75,13 @@ void fill_operands(Agent& ag, Shared& sh) {
     Random random(3);
     for (Bytes<64 * 128>& a : sh.a) {
         declare_access(ag, Access::Write, &a, sizeof(a));
-        for (i64 i = 0; i < 64 * 64; ++i) reinterpret_cast<bf16*>(a.data)[i] = from_f32<bf16>(static_cast<f32>(random.below(2000)) / 1000 - 1);
+        for (i64 i = 0; i < 64 * 64; ++i)
+            reinterpret_cast<bf16*>(a.data)[i] = from_f32<bf16>(static_cast<f32>(random.below(2000)) / 1000 - 1);
     }
     for (Bytes<256 * 128>& b : sh.b) {
         declare_access(ag, Access::Write, &b, sizeof(b));
-        for (i64 i = 0; i < 256 * 64; ++i) reinterpret_cast<bf16*>(b.data)[i] = from_f32<bf16>(static_cast<f32>(random.below(2000)) / 1000 - 1);
+        for (i64 i = 0; i < 256 * 64; ++i)
+            reinterpret_cast<bf16*>(b.data)[i] = from_f32<bf16>(static_cast<f32>(random.below(2000)) / 1000 - 1);
     }
     fence_async_shared(ag);
 }
@@ -108,7 +110,7 @@ TEST_F(HostMachine, MmaGivesTheSameBitsForEveryTileWidth) {
         const std::vector<f32> narrow = product<64, 1>(ag, sh);
         EXPECT_EQ((product<128, 1>(ag, sh)), narrow);
         EXPECT_EQ((product<256, 1>(ag, sh)), narrow);
-        EXPECT_EQ((product<72, 1>(ag, sh)), narrow);     // a remainder narrower than the register block
+        EXPECT_EQ((product<72, 1>(ag, sh)), narrow);  // a remainder narrower than the register block
         const std::vector<f32> k_major = product<64, 0>(ag, sh);
         EXPECT_EQ((product<192, 0>(ag, sh)), k_major);
     });
@@ -118,7 +120,9 @@ TEST_F(HostMachine, MmaMultiplies) {
     run(false, [](Agent& ag, const Args&, Shared& sh) {
         fill_operands(ag, sh);
         const std::vector<f32> n_major = product<128, 1>(ag, sh), k_major = product<128, 0>(ag, sh);
-        const auto at = [](const u8* data, i64 i) { return static_cast<double>(to_f32(reinterpret_cast<const bf16*>(data)[i])); };
+        const auto at = [](const u8* data, i64 i) {
+            return static_cast<double>(to_f32(reinterpret_cast<const bf16*>(data)[i]));
+        };
         for (i64 r = 0; r < 64; ++r) {
             for (i64 c = 0; c < 64; ++c) {
                 double first = 0, second = 0;
@@ -170,20 +174,23 @@ TEST_F(HostMachine, StoresLeaveWhatIsOutsideOfTheTensor) {
     for (i64 r = 0; r < 30; ++r) {
         for (i64 c = 0; c < 80; ++c) {
             const bool inside = r >= 20 && c >= 64 && c < 72;
-            EXPECT_EQ(tensor[static_cast<std::size_t>(r * 80 + c)], inside ? 1000 + (r - 20) * 64 + c - 64 : 7) << r << " " << c;
+            EXPECT_EQ(tensor[static_cast<std::size_t>(r * 80 + c)], inside ? 1000 + (r - 20) * 64 + c - 64 : 7)
+                << r << " " << c;
         }
     }
 }
 
 TEST_F(HostMachine, AccumulatorInFlightMayNotBeTouched) {
-    EXPECT_THROW(run(false, [](Agent& ag, const Args&, Shared& sh) {
-        fill_operands(ag, sh);
-        Acc<64, 64> acc;
-        mma_begin(ag, acc);
-        mma_issue<64, 1, bf16>(ag, acc, sh.a[0], 0, sh.b[0], false);
-        mma_commit(ag);
-        map(ag, acc, 0, 0, [](i64, i64, f32 x) { return x; });
-    }), SimulationFault);
+    EXPECT_THROW(run(false,
+                     [](Agent& ag, const Args&, Shared& sh) {
+                         fill_operands(ag, sh);
+                         Acc<64, 64> acc;
+                         mma_begin(ag, acc);
+                         mma_issue<64, 1, bf16>(ag, acc, sh.a[0], 0, sh.b[0], false);
+                         mma_commit(ag);
+                         map(ag, acc, 0, 0, [](i64, i64, f32 x) { return x; });
+                     }),
+                 SimulationFault);
 }
 
 }  // namespace

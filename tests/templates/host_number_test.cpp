@@ -15,7 +15,8 @@ double value_of(std::uint16_t bits, int exponent_bits, int mantissa_bits) {
     const int bias = (1 << (exponent_bits - 1)) - 1, exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
     const int mantissa = bits & ((1 << mantissa_bits) - 1);
     const double sign = bits & 0x8000 ? -1.0 : 1.0;
-    if (exponent == (1 << exponent_bits) - 1) return mantissa ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+    if (exponent == (1 << exponent_bits) - 1)
+        return mantissa ? std::nan("") : sign * std::numeric_limits<double>::infinity();
     if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
     return sign * std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
 }
@@ -43,7 +44,7 @@ void check_rounding(std::uint16_t last_finite) {
         const T low{bits}, high{static_cast<u16>(bits + 1)};
         const double middle = (static_cast<double>(to_f32(low)) + to_f32(high)) / 2;
         const auto exact = static_cast<float>(middle);
-        if (exact != middle) continue;   // bf16 subnormals: the middle is no float
+        if (exact != middle) continue;  // bf16 subnormals: the middle is no float
         EXPECT_EQ(from_f32<T>(exact).bits, bits % 2 == 0 ? low.bits : high.bits) << bits;
         EXPECT_EQ(from_f32<T>(std::nextafter(exact, 0.0f)).bits, low.bits) << bits;
         EXPECT_EQ(from_f32<T>(std::nextafter(exact, INFINITY)).bits, high.bits) << bits;

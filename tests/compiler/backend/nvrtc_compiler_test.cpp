@@ -9,6 +9,7 @@
 #include "compiler/backend/nvrtc_library.h"
 #include "compiler/passes/lower.h"
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 #include "tests/compiler/passes/request.h"
 
 namespace plait {
@@ -86,6 +87,19 @@ TEST(Nvrtc, NamesTheLibraryAndWhatToInstallWhereItIsMissing) {
         EXPECT_NE(error.hint().find("nvidia-cuda-nvrtc"), std::string::npos) << error.hint();
     }
     unsetenv("PLAIT_NVRTC_LIBRARY");
+}
+
+// Programs lie in build/bin beside .venv; Python's module lies in site-packages itself.
+TEST(Nvrtc, IsFoundInTheWheelBesideProgramAndModule) {
+    const std::string root = make_temporary_directory(std::filesystem::temp_directory_path().string());
+    const std::string packages = root + "/.venv/lib/python3.11/site-packages";
+    const std::string wheel = packages + "/nvidia/cu13/lib/libnvrtc.so.13";
+    make_directories(std::filesystem::path(wheel).parent_path().string());
+    write_file_atomically(wheel, "");
+    EXPECT_EQ(nvrtc_candidates_near(root + "/build/bin/plaitc"), std::vector<std::string>{wheel});
+    EXPECT_EQ(nvrtc_candidates_near(packages + "/plait/_core.so").front(), wheel);
+    EXPECT_EQ(nvrtc_candidates_near(root + "/.venv/bin/plaitc").front(), wheel);
+    remove_recursively(root);
 }
 
 TEST(Nvrtc, FlagsHoldNoPath) {

@@ -206,7 +206,6 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
     const i64 shard_tiles = row_tiles * col_tiles;
     const i64 tiles = world * shard_tiles;
     Pipe<stages> ab;
-    Pipe<stages> done;
     Pipe<2> ring;
     for (;;) {
         barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
@@ -223,24 +222,15 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         if (rows > 0) {
             trace(ag, TraceKind::Compute, t);
             Acc<64, tile_n> acc;
-            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
-            mma_begin(ag, acc);
-            mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 0);
-            mma_commit(ag);
-            ab.advance();
-            for (i64 k = 1; k < k_blocks; k += 1) {
+            for (i64 k = 0; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
                 mma_begin(ag, acc);
-                mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 1);
+                mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], k != 0);
                 mma_commit(ag);
+                mma_wait<0>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[ab.slot]);
                 ab.advance();
-                mma_wait<1>(ag, acc);
-                barrier_arrive(ag, sh.ab_empty[done.slot]);
-                done.advance();
             }
-            mma_wait<0>(ag, acc);
-            barrier_arrive(ag, sh.ab_empty[done.slot]);
-            done.advance();
             map(ag, acc, q * shard + row, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);
@@ -298,7 +288,6 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     const i64 shard_tiles = row_tiles * col_tiles;
     const i64 tiles = world * shard_tiles;
     Pipe<stages> ab;
-    Pipe<stages> done;
     Pipe<2> ring;
     for (;;) {
         barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
@@ -315,24 +304,15 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         if (rows > 0) {
             trace(ag, TraceKind::Compute, t);
             Acc<64, tile_n> acc;
-            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
-            mma_begin(ag, acc);
-            mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 0);
-            mma_commit(ag);
-            ab.advance();
-            for (i64 k = 1; k < k_blocks; k += 1) {
+            for (i64 k = 0; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
                 mma_begin(ag, acc);
-                mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 1);
+                mma_issue<tile_n, 0, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], k != 0);
                 mma_commit(ag);
+                mma_wait<0>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[ab.slot]);
                 ab.advance();
-                mma_wait<1>(ag, acc);
-                barrier_arrive(ag, sh.ab_empty[done.slot]);
-                done.advance();
             }
-            mma_wait<0>(ag, acc);
-            barrier_arrive(ag, sh.ab_empty[done.slot]);
-            done.advance();
             map(ag, acc, q * shard + row + 64, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);

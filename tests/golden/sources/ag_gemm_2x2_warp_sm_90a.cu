@@ -319,7 +319,6 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
     const i64 shard_tiles = row_tiles * col_tiles;
     const i64 tiles = world * shard_tiles;
     Pipe<stages> ab;
-    Pipe<stages> done;
     Pipe<2> ring;
     for (;;) {
         barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
@@ -336,24 +335,15 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         if (rows > 0) {
             trace(ag, TraceKind::Compute, t);
             Acc<64, tile_n> acc;
-            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
-            mma_begin(ag, acc);
-            mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 0);
-            mma_commit(ag);
-            ab.advance();
-            for (i64 k = 1; k < k_blocks; k += 1) {
+            for (i64 k = 0; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
                 mma_begin(ag, acc);
-                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], 1);
+                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 0, sh.b_stage[ab.slot], k != 0);
                 mma_commit(ag);
+                mma_wait<0>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[ab.slot]);
                 ab.advance();
-                mma_wait<1>(ag, acc);
-                barrier_arrive(ag, sh.ab_empty[done.slot]);
-                done.advance();
             }
-            mma_wait<0>(ag, acc);
-            barrier_arrive(ag, sh.ab_empty[done.slot]);
-            done.advance();
             trace(ag, TraceKind::Store, t);
             const i64 out = q == tail ? 1 : 0;
             const i64 out_z = q == tail ? 0 : q;
@@ -403,7 +393,6 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     const i64 shard_tiles = row_tiles * col_tiles;
     const i64 tiles = world * shard_tiles;
     Pipe<stages> ab;
-    Pipe<stages> done;
     Pipe<2> ring;
     for (;;) {
         barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
@@ -420,24 +409,15 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         if (rows > 0) {
             trace(ag, TraceKind::Compute, t);
             Acc<64, tile_n> acc;
-            barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
-            mma_begin(ag, acc);
-            mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 0);
-            mma_commit(ag);
-            ab.advance();
-            for (i64 k = 1; k < k_blocks; k += 1) {
+            for (i64 k = 0; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);
                 mma_begin(ag, acc);
-                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], 1);
+                mma_issue<tile_n, 1, bf16>(ag, acc, sh.a_stage[ab.slot], 64, sh.b_stage[ab.slot], k != 0);
                 mma_commit(ag);
+                mma_wait<0>(ag, acc);
+                barrier_arrive(ag, sh.ab_empty[ab.slot]);
                 ab.advance();
-                mma_wait<1>(ag, acc);
-                barrier_arrive(ag, sh.ab_empty[done.slot]);
-                done.advance();
             }
-            mma_wait<0>(ag, acc);
-            barrier_arrive(ag, sh.ab_empty[done.slot]);
-            done.advance();
             trace(ag, TraceKind::Store, t);
             const i64 out = q == tail ? 1 : 0;
             const i64 out_z = q == tail ? 0 : q;

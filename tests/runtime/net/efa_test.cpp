@@ -82,7 +82,6 @@ struct SrdTest : ::testing::Test {
     }
     std::string error_of_open(const SrdOptions& options = {}) {
         Meeting meeting;
-        meeting.wait_s = 0;
         try {
             sessions = make_sessions(fake, workspaces(), options, &meeting);
         } catch (const Error& error) {

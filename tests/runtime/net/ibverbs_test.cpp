@@ -45,7 +45,6 @@ struct RcTest : ::testing::Test {
         });
     }
     std::string error_of_open(std::function<void(RcOptions*)> change = [](RcOptions*) {}) {
-        meeting.wait_s = 0;
         try {
             open(change);
         } catch (const Error& error) {
@@ -187,7 +186,6 @@ TEST_F(RcTest, EveryStepOfOpeningFailsTypedAndLeavesNothingBehind) {
             FakeVerbs broken;
             broken.fail(call, EPERM, nth);
             Meeting pair;
-            pair.wait_s = 0;
             const auto api = broken.verbs();
             EXPECT_THROW(pair.make(2,
                                    [&](std::uint32_t rank) {
@@ -205,7 +203,6 @@ TEST_F(RcTest, EveryStepOfOpeningFailsTypedAndLeavesNothingBehind) {
 TEST_F(RcTest, ClosingFreesEverythingHundredTimes) {
     for (int cycle = 0; cycle < 100; ++cycle) {
         Meeting pair;
-        std::swap(pair.wait_s, meeting.wait_s);
         const auto api = fake.verbs();
         auto opened = pair.make(2, [&](std::uint32_t rank) {
             RcOptions options = options_of(rank);
@@ -218,7 +215,6 @@ TEST_F(RcTest, ClosingFreesEverythingHundredTimes) {
 }
 
 TEST_F(RcTest, PeerThatNeverComesIsNamed) {
-    meeting.wait_s = 0;
     try {
         make_rc_session(fake.verbs(), options_of(0));
         FAIL() << "no error";

@@ -49,18 +49,27 @@ Artifact ag_gemm_artifact() {
                  {"c", "bf16", {Expr("M"), Expr("N")}, true, offsetof(Args, c)},
                  {"bias", "bf16", {Expr("N")}, false, offsetof(Args, bias)}};
     const std::int64_t slot = D::shard_max * S::K * 2, tile_m = S::tile_m;
-    auto map = [&](const char* name, std::int64_t index, const char* memory, Expr base, std::vector<Expr> extent, std::vector<Expr> stride,
-                   std::vector<std::int64_t> box, std::uint64_t offset) {
-        m.maps.push_back({name, "bf16", index, memory, base, extent, stride, box, offset + static_cast<std::uint64_t>(index) * sizeof(TensorMap)});
+    auto map = [&](const char* name, std::int64_t index, const char* memory, Expr base, std::vector<Expr> extent,
+                   std::vector<Expr> stride, std::vector<std::int64_t> box, std::uint64_t offset) {
+        m.maps.push_back({name, "bf16", index, memory, base, extent, stride, box,
+                          offset + static_cast<std::uint64_t>(index) * sizeof(TensorMap)});
     };
-    map("a_map", 0, "a", 0, {Expr("K"), Expr("own"), 1}, {Expr("K * 2"), Expr("K * own * 2")}, {64, tile_m, 1}, offsetof(Args, a_map));
-    map("a_map", 1, "workspace", 0, {Expr("K"), Expr("shard"), Expr("2 * world")}, {Expr("K * 2"), Expr(slot)}, {64, tile_m, 1}, offsetof(Args, a_map));
-    map("a_map", 2, "workspace", 0, {Expr("K"), Expr("M % shard"), Expr("2 * world")}, {Expr("K * 2"), Expr(slot)}, {64, tile_m, 1}, offsetof(Args, a_map));
-    map("b_map", 0, "b", 0, {Expr("N"), Expr("K"), 1}, {Expr("N * 2"), Expr("N * K * 2")}, {64, 64, 1}, offsetof(Args, b_map));
-    map("c_map", 0, "c", 0, {Expr("N"), Expr("shard"), Expr("M / shard")}, {Expr("N * 2"), Expr("shard * N * 2")}, {64, 64, 1}, offsetof(Args, c_map));
-    map("c_map", 1, "c", Expr("M / shard * shard * N * 2"), {Expr("N"), Expr("M % shard"), 1}, {Expr("N * 2"), Expr("M % shard * N * 2")}, {64, 64, 1},
-        offsetof(Args, c_map));
-    m.wait_sites = {{0, "inter_send", "loader", "fifo_completed"}, {1, "intra_comm", "loader", "entered"}, {2, "inter_send", "loader", "fifo_completed"}, {3, "compute", "loader", "a_ready"}};
+    map("a_map", 0, "a", 0, {Expr("K"), Expr("own"), 1}, {Expr("K * 2"), Expr("K * own * 2")}, {64, tile_m, 1},
+        offsetof(Args, a_map));
+    map("a_map", 1, "workspace", 0, {Expr("K"), Expr("shard"), Expr("2 * world")}, {Expr("K * 2"), Expr(slot)},
+        {64, tile_m, 1}, offsetof(Args, a_map));
+    map("a_map", 2, "workspace", 0, {Expr("K"), Expr("M % shard"), Expr("2 * world")}, {Expr("K * 2"), Expr(slot)},
+        {64, tile_m, 1}, offsetof(Args, a_map));
+    map("b_map", 0, "b", 0, {Expr("N"), Expr("K"), 1}, {Expr("N * 2"), Expr("N * K * 2")}, {64, 64, 1},
+        offsetof(Args, b_map));
+    map("c_map", 0, "c", 0, {Expr("N"), Expr("shard"), Expr("M / shard")}, {Expr("N * 2"), Expr("shard * N * 2")},
+        {64, 64, 1}, offsetof(Args, c_map));
+    map("c_map", 1, "c", Expr("M / shard * shard * N * 2"), {Expr("N"), Expr("M % shard"), 1},
+        {Expr("N * 2"), Expr("M % shard * N * 2")}, {64, 64, 1}, offsetof(Args, c_map));
+    m.wait_sites = {{0, "inter_send", "loader", "fifo_completed"},
+                    {1, "intra_comm", "loader", "entered"},
+                    {2, "inter_send", "loader", "fifo_completed"},
+                    {3, "compute", "loader", "a_ready"}};
     return artifact;
 }
 
@@ -73,17 +82,20 @@ struct Buffer {
     void resize(std::int64_t r, std::int64_t c) {
         rows = r;
         cols = c;
-        words.assign(static_cast<std::size_t>(r * c) / 4 + 4, 0x7FC07FC07FC07FC0ull);   // NaN
+        words.assign(static_cast<std::size_t>(r * c) / 4 + 4, 0x7FC07FC07FC07FC0ull);  // NaN
     }
     TensorView view(std::vector<std::int64_t> shape) { return {data(), "bf16", std::move(shape)}; }
 };
 
 template <class S>
-struct RankBuffers { Buffer a, b, c, bias; };
+struct RankBuffers {
+    Buffer a, b, c, bias;
+};
 
 inline double random_value(Random& random) { return static_cast<double>(random.below(2001)) / 1000.0 - 1.0; }
 inline void fill_random(Buffer& buffer, Random& random) {
-    for (std::int64_t i = 0; i < buffer.rows * buffer.cols; ++i) buffer.data()[i] = from_f32<bf16>(static_cast<float>(random_value(random)));
+    for (std::int64_t i = 0; i < buffer.rows * buffer.cols; ++i)
+        buffer.data()[i] = from_f32<bf16>(static_cast<float>(random_value(random)));
 }
 
 // The largest error of any element over its tolerance: rounding of the output and of fp32 sums of K products below 1.
@@ -103,7 +115,8 @@ double worst_error(std::vector<RankBuffers<S>>& ranks, std::int64_t M) {
                 }
                 const double expected = std::max(sum, 0.0), got = to_f32(rank.c.at(r, c));
                 const double error = std::abs(got - expected), tolerance = std::abs(expected) / 256 + size * 1e-5;
-                if (!(error <= tolerance * worst)) worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error / tolerance;
+                if (!(error <= tolerance * worst))
+                    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error / tolerance;
             }
         }
     }
@@ -130,7 +143,8 @@ template <class S>
 std::vector<RankTensors> tensors_of(std::vector<RankBuffers<S>>& ranks) {
     std::vector<RankTensors> tensors;
     for (RankBuffers<S>& rank : ranks)
-        tensors.push_back({rank.a.view({rank.a.rows, S::K}), rank.b.view({S::K, S::N}), rank.c.view({rank.c.rows, S::N}), rank.bias.view({S::N})});
+        tensors.push_back({rank.a.view({rank.a.rows, S::K}), rank.b.view({S::K, S::N}),
+                           rank.c.view({rank.c.rows, S::N}), rank.bias.view({S::N})});
     return tensors;
 }
 

@@ -7,27 +7,27 @@ namespace plait::testing {
 
 enum class Fault {
     None,
-    SignalBeforeBulkWait,      // a_ready set while the puts are in flight
-    SignalAfterReadWait,       // waits for the sources only
-    GpuScopeSignal,            // a_ready released at gpu scope to a peer
-    GpuScopePublish,           // fifo record published at gpu scope
-    NoFenceGlobal,             // TMA reads behind an acquired flag
-    NoFenceShared,             // staged box stored without a proxy fence
-    NoStageSync,               // elected thread stores the box before the others have met it
-    NoReuseSync,               // the others restage the box before the elected thread's wait reached them
-    NoReuseWait,               // no bulk_wait_read before restaging
-    NoMmaWait,                 // stage released while wgmma reads it
+    SignalBeforeBulkWait,  // a_ready set while the puts are in flight
+    SignalAfterReadWait,   // waits for the sources only
+    GpuScopeSignal,        // a_ready released at gpu scope to a peer
+    GpuScopePublish,       // fifo record published at gpu scope
+    NoFenceGlobal,         // TMA reads behind an acquired flag
+    NoFenceShared,         // staged box stored without a proxy fence
+    NoStageSync,           // elected thread stores the box before the others have met it
+    NoReuseSync,           // the others restage the box before the elected thread's wait reached them
+    NoReuseWait,           // no bulk_wait_read before restaging
+    NoMmaWait,             // stage released while wgmma reads it
     NoMmaBegin,
-    NoFullWait,                // consumer does not wait for its operands
-    NoEmptyWait,               // loader does not wait for the slot
-    NoEnteredWait,             // bank overwritten while a slow peer still reads it
-    NoFlagWait,                // remote shard read without waiting
-    NoSignal,                  // a_ready never set
-    NoArrive,                  // a consumer never frees a stage
-    NoFinalBulkWait,           // kernel ends under its own stores
-    NoFinalFifoWait,           // kernel ends before its transfers are complete: the source is overwritten two launches on
-    TileRingNotWaited,         // consumer reads the tile number at once
-    NoInitFence,               // barriers not made known to the async proxy
+    NoFullWait,         // consumer does not wait for its operands
+    NoEmptyWait,        // loader does not wait for the slot
+    NoEnteredWait,      // bank overwritten while a slow peer still reads it
+    NoFlagWait,         // remote shard read without waiting
+    NoSignal,           // a_ready never set
+    NoArrive,           // a consumer never frees a stage
+    NoFinalBulkWait,    // kernel ends under its own stores
+    NoFinalFifoWait,    // kernel ends before its transfers are complete: the source is overwritten two launches on
+    TileRingNotWaited,  // consumer reads the tile number at once
+    NoInitFence,        // barriers not made known to the async proxy
 };
 
 // Ragged on purpose: N, K multiples of 8 and of nothing else.
@@ -87,8 +87,9 @@ struct AgGemm {
 
     // Rows [0, rows) of slot q: from `source` to a_full of the local ranks that `wants(peer)` names, chunk by chunk.
     template <class Wants, class Ready, class Done>
-    static void copy_shard(Agent& ag, const Args& args, Shared& sh, Pipe<S::pieces>& load, Pipe<S::pieces>& put, const u8* source, i64 bank, i64 q,
-                           i64 rows, i64 worker, i64 workers, Wants wants, Ready ready, Done done) {
+    static void copy_shard(Agent& ag, const Args& args, Shared& sh, Pipe<S::pieces>& load, Pipe<S::pieces>& put,
+                           const u8* source, i64 bank, i64 q, i64 rows, i64 worker, i64 workers, Wants wants,
+                           Ready ready, Done done) {
         for (i64 chunk = worker; chunk * S::chunk_rows < rows; chunk += workers) {
             const i64 first = chunk * S::chunk_rows;
             const i64 bytes = min(S::chunk_rows, rows - first) * K * 2;
@@ -102,13 +103,17 @@ struct AgGemm {
                 load.advance();
                 barrier_wait(ag, sh.piece_full[put.slot], put.phase);
                 for (i64 peer = 0; peer < locals; peer += 1) {
-                    if (wants(peer)) put_bytes(ag, peer_bytes(args, D::a_full_offset, peer, a_byte(bank, q, first) + at), sh.piece[put.slot], size);
+                    if (wants(peer))
+                        put_bytes(ag, peer_bytes(args, D::a_full_offset, peer, a_byte(bank, q, first) + at),
+                                  sh.piece[put.slot], size);
                 }
                 bulk_commit(ag);
                 put.advance();
             }
-            if constexpr (F == Fault::SignalAfterReadWait) bulk_wait_read<0>(ag);                  // planted
-            else if constexpr (F != Fault::SignalBeforeBulkWait) bulk_wait<0>(ag);                 // planted
+            if constexpr (F == Fault::SignalAfterReadWait)
+                bulk_wait_read<0>(ag);  // planted
+            else if constexpr (F != Fault::SignalBeforeBulkWait)
+                bulk_wait<0>(ag);  // planted
             done(chunk);
         }
         if constexpr (F == Fault::SignalBeforeBulkWait || F == Fault::SignalAfterReadWait) bulk_wait<0>(ag);
@@ -127,56 +132,66 @@ struct AgGemm {
             last = p + 1;
         }
         const auto own = [&](i64 peer) { return peer == local; };
-        copy_shard(ag, args, sh, load, put, tensor_bytes(args.a, 0), bank, rank, rows, 0, 1, own, [](i64) {}, [&](i64 chunk) {
-            for (i64 d = 1; d < nodes; d += 1) {
-                const i64 to = (node + d) % nodes * locals + local;
-                if (F != Fault::NoEnteredWait) wait_flag(ag, args, own_entered(args, to), epoch - 1, Scope::System, 1);
-                const i64 first = chunk * S::chunk_rows, bytes = min(S::chunk_rows, rows - first) * K * 2;
-                const i64 p = fifo_reserve(ag, args, 0);
-                fifo_write(ag, args, p, to, area_offset(args, D::a_full_offset, a_byte(bank, rank, first)), bytes,
-                           flag_offset(args, D::a_ready_offset, rank * D::chunks_max + chunk), epoch);
-                fifo_publish(ag, args, p, F == Fault::GpuScopePublish ? Scope::Gpu : Scope::System);   // planted
-                last = p + 1;
-            }
-        });
-        if (F != Fault::NoFinalFifoWait) fifo_wait(ag, args, last, 2);   // planted
+        copy_shard(
+            ag, args, sh, load, put, tensor_bytes(args.a, 0), bank, rank, rows, 0, 1, own, [](i64) {},
+            [&](i64 chunk) {
+                for (i64 d = 1; d < nodes; d += 1) {
+                    const i64 to = (node + d) % nodes * locals + local;
+                    if (F != Fault::NoEnteredWait)
+                        wait_flag(ag, args, own_entered(args, to), epoch - 1, Scope::System, 1);
+                    const i64 first = chunk * S::chunk_rows, bytes = min(S::chunk_rows, rows - first) * K * 2;
+                    const i64 p = fifo_reserve(ag, args, 0);
+                    fifo_write(ag, args, p, to, area_offset(args, D::a_full_offset, a_byte(bank, rank, first)), bytes,
+                               flag_offset(args, D::a_ready_offset, rank * D::chunks_max + chunk), epoch);
+                    fifo_publish(ag, args, p, F == Fault::GpuScopePublish ? Scope::Gpu : Scope::System);  // planted
+                    last = p + 1;
+                }
+            });
+        if (F != Fault::NoFinalFifoWait) fifo_wait(ag, args, last, 2);  // planted
     }
 
-    static void intra_comm(Agent& ag, const Args& args, Shared& sh, Pipe<S::pieces>& load, Pipe<S::pieces>& put, i64 worker, i64 workers) {
+    static void intra_comm(Agent& ag, const Args& args, Shared& sh, Pipe<S::pieces>& load, Pipe<S::pieces>& put,
+                           i64 worker, i64 workers) {
         const i64 M = args.launch.m, node = args.launch.node, local = args.launch.local_rank;
         const i64 shard = max(ceil_div(M, world), 1);
         const i64 epoch = enter(ag, args), bank = epoch % 2;
         const auto others = [&](i64 peer) { return peer != local; };
         if (F != Fault::NoEnteredWait) {
             for (i64 peer = 0; peer < locals; peer += 1) {
-                if (peer != local) wait_flag(ag, args, own_entered(args, node * locals + peer), epoch - 1, Scope::System, 1);
+                if (peer != local)
+                    wait_flag(ag, args, own_entered(args, node * locals + peer), epoch - 1, Scope::System, 1);
             }
         }
         for (i64 d = 0; d < nodes; d += 1) {
             const i64 q = (node + d) % nodes * locals + local;
             const u8* source = d == 0 ? tensor_bytes(args.a, 0) : own_bytes(args, D::a_full_offset, a_byte(bank, q, 0));
-            copy_shard(ag, args, sh, load, put, source, bank, q, rows_of(M, shard, q), worker, workers, others,
-                       [&](i64 chunk) {
-                           if (d == 0) return;
-                           wait_flag(ag, args, own_flag(args, D::a_ready_offset, q * D::chunks_max + chunk), epoch, Scope::System, 3);
-                           fence_async_global(ag);
-                       },
-                       [&](i64 chunk) {
-                           for (i64 peer = 0; peer < locals; peer += 1) {
-                               if (peer == local || F == Fault::NoSignal) continue;   // planted
-                               signal_set(ag, peer_flag(args, D::a_ready_offset, peer, q * D::chunks_max + chunk), epoch,
-                                          F == Fault::GpuScopeSignal ? Scope::Gpu : Scope::System);   // planted
-                           }
-                       });
+            copy_shard(
+                ag, args, sh, load, put, source, bank, q, rows_of(M, shard, q), worker, workers, others,
+                [&](i64 chunk) {
+                    if (d == 0) return;
+                    wait_flag(ag, args, own_flag(args, D::a_ready_offset, q * D::chunks_max + chunk), epoch,
+                              Scope::System, 3);
+                    fence_async_global(ag);
+                },
+                [&](i64 chunk) {
+                    for (i64 peer = 0; peer < locals; peer += 1) {
+                        if (peer == local || F == Fault::NoSignal) continue;  // planted
+                        signal_set(ag, peer_flag(args, D::a_ready_offset, peer, q * D::chunks_max + chunk), epoch,
+                                   F == Fault::GpuScopeSignal ? Scope::Gpu : Scope::System);  // planted
+                    }
+                });
         }
     }
 
-    struct Tile { i64 q, row, col, rows; };
+    struct Tile {
+        i64 q, row, col, rows;
+    };
     static Tile tile_at(const Args& args, i64 t, i64 shard, i64 shard_tiles, i64 row_tiles, i64 col_tiles) {
         const i64 M = args.launch.m, node = args.launch.node, local = args.launch.local_rank;
         const i64 step = t / shard_tiles, u = t % shard_tiles;
         const i64 q = (node + step / locals) % nodes * locals + (local + step % locals) % locals;
-        const i64 row = raster_row(u, row_tiles, col_tiles, 8) * S::tile_m, col = raster_col(u, row_tiles, col_tiles, 8) * S::tile_n;
+        const i64 row = raster_row(u, row_tiles, col_tiles, 8) * S::tile_m,
+                  col = raster_col(u, row_tiles, col_tiles, 8) * S::tile_n;
         return {q, row, col, min(S::tile_m, rows_of(M, shard, q) - row)};
     }
 
@@ -186,7 +201,8 @@ struct AgGemm {
         if (locals > 1 && ag.cta < min(2, ag.ctas)) intra_comm(ag, args, sh, load, put, ag.cta, min(2, ag.ctas));
         const i64 M = args.launch.m, rank = args.launch.rank;
         const i64 shard = max(ceil_div(M, world), 1), tail = M / shard;
-        const i64 row_tiles = ceil_div(shard, S::tile_m), col_tiles = ceil_div(N, S::tile_n), shard_tiles = row_tiles * col_tiles;
+        const i64 row_tiles = ceil_div(shard, S::tile_m), col_tiles = ceil_div(N, S::tile_n),
+                  shard_tiles = row_tiles * col_tiles;
         const i64 epoch = enter(ag, args), bank = epoch % 2;
         Pipe<S::stages> ab;
         Pipe<2> tp;
@@ -201,17 +217,19 @@ struct AgGemm {
             if (x.rows <= 0) continue;
             if (x.q != rank) {
                 const i64 first = x.row / S::chunk_rows;
-                if (F != Fault::NoFlagWait)   // planted
-                    wait_flags(ag, args, own_flag(args, D::a_ready_offset, x.q * D::chunks_max + first), (x.row + x.rows - 1) / S::chunk_rows - first + 1,
-                               epoch, Scope::System, 3);
-                if (F != Fault::NoFenceGlobal) fence_async_global(ag);   // planted
+                if (F != Fault::NoFlagWait)  // planted
+                    wait_flags(ag, args, own_flag(args, D::a_ready_offset, x.q * D::chunks_max + first),
+                               (x.row + x.rows - 1) / S::chunk_rows - first + 1, epoch, Scope::System, 3);
+                if (F != Fault::NoFenceGlobal) fence_async_global(ag);  // planted
             }
             const i64 map = x.q == rank ? 0 : (x.q == tail ? 2 : 1);
             for (i64 k = 0; k < D::k_blocks; k += 1) {
-                if (F != Fault::NoEmptyWait) barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);   // planted
+                if (F != Fault::NoEmptyWait) barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);  // planted
                 barrier_expect(ag, sh.ab_full[ab.slot], D::a_slot_bytes + D::b_slot_bytes);
-                load_boxes<S::tile_m, 64, T>(ag, sh.a_stage[ab.slot], args.a_map[map], k * 64, x.row, x.q == rank ? 0 : bank * world + x.q, sh.ab_full[ab.slot]);
-                load_boxes<64, S::tile_n, T>(ag, sh.b_stage[ab.slot], args.b_map[0], x.col, k * 64, 0, sh.ab_full[ab.slot]);
+                load_boxes<S::tile_m, 64, T>(ag, sh.a_stage[ab.slot], args.a_map[map], k * 64, x.row,
+                                             x.q == rank ? 0 : bank * world + x.q, sh.ab_full[ab.slot]);
+                load_boxes<64, S::tile_n, T>(ag, sh.b_stage[ab.slot], args.b_map[0], x.col, k * 64, 0,
+                                             sh.ab_full[ab.slot]);
                 ab.advance();
             }
         }
@@ -221,7 +239,8 @@ struct AgGemm {
     static void relay(Agent& ag, const Args& args) {
         const i64 epoch = enter(ag, args);
         for (i64 peer = 0; peer < locals; peer += 1) {
-            if (peer != args.launch.local_rank) signal_set(ag, peer_entered(args, peer, args.launch.rank), epoch, Scope::System);
+            if (peer != args.launch.local_rank)
+                signal_set(ag, peer_entered(args, peer, args.launch.rank), epoch, Scope::System);
         }
         Relay r(args);
         for (;;) {
@@ -239,12 +258,13 @@ struct AgGemm {
     static void consumer(Agent& ag, const Args& args, Shared& sh, i64 group) {
         const i64 M = args.launch.m;
         const i64 shard = max(ceil_div(M, world), 1), tail = M / shard;
-        const i64 row_tiles = ceil_div(shard, S::tile_m), col_tiles = ceil_div(N, S::tile_n), shard_tiles = row_tiles * col_tiles;
+        const i64 row_tiles = ceil_div(shard, S::tile_m), col_tiles = ceil_div(N, S::tile_n),
+                  shard_tiles = row_tiles * col_tiles;
         Pipe<S::stages> ab;
         Pipe<2> tp;
         i64 boxes = 0;
         for (;;) {
-            if (F != Fault::TileRingNotWaited) barrier_wait(ag, sh.tile_full[tp.slot], tp.phase);   // planted
+            if (F != Fault::TileRingNotWaited) barrier_wait(ag, sh.tile_full[tp.slot], tp.phase);  // planted
             const i64 t = ring_get(ag, sh.tile_slot[tp.slot]);
             barrier_arrive(ag, sh.tile_empty[tp.slot]);
             tp.advance();
@@ -253,12 +273,12 @@ struct AgGemm {
             if (x.rows <= 0) continue;
             Acc<64, S::tile_n> acc;
             for (i64 k = 0; k < D::k_blocks; k += 1) {
-                if (F != Fault::NoFullWait) barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);   // planted
+                if (F != Fault::NoFullWait) barrier_wait(ag, sh.ab_full[ab.slot], ab.phase);  // planted
                 if (F != Fault::NoMmaBegin) mma_begin(ag, acc);                               // planted
                 mma_issue<S::tile_n, 1, T>(ag, acc, sh.a_stage[ab.slot], group * 64, sh.b_stage[ab.slot], k != 0);
                 mma_commit(ag);
-                if (F != Fault::NoMmaWait) mma_wait<0>(ag, acc);                              // planted
-                if (F != Fault::NoArrive || group == 0) barrier_arrive(ag, sh.ab_empty[ab.slot]);   // planted
+                if (F != Fault::NoMmaWait) mma_wait<0>(ag, acc);                                   // planted
+                if (F != Fault::NoArrive || group == 0) barrier_arrive(ag, sh.ab_empty[ab.slot]);  // planted
                 ab.advance();
             }
             if (F == Fault::NoMmaWait) mma_wait<0>(ag, acc);
@@ -268,17 +288,18 @@ struct AgGemm {
                 return v;
             });
             for (i64 box = 0; box < S::tile_n / 64; box += 1, boxes += 1) {
-                if (F != Fault::NoReuseWait) bulk_wait_read<1>(ag);   // planted
-                if (F != Fault::NoReuseSync) agent_sync(ag);          // planted
+                if (F != Fault::NoReuseWait) bulk_wait_read<1>(ag);  // planted
+                if (F != Fault::NoReuseSync) agent_sync(ag);         // planted
                 auto& to = sh.c_box[2 * group + boxes % 2];
                 stage_box<T>(ag, to, acc, 0, box * 64);
-                if (F != Fault::NoFenceShared) fence_async_shared(ag);   // planted
-                if (F != Fault::NoStageSync) agent_sync(ag);             // planted
-                store_box<64, 64, T>(ag, args.c_map[x.q == tail ? 1 : 0], to, x.col + box * 64, x.row + group * 64, x.q == tail ? 0 : x.q);
+                if (F != Fault::NoFenceShared) fence_async_shared(ag);  // planted
+                if (F != Fault::NoStageSync) agent_sync(ag);            // planted
+                store_box<64, 64, T>(ag, args.c_map[x.q == tail ? 1 : 0], to, x.col + box * 64, x.row + group * 64,
+                                     x.q == tail ? 0 : x.q);
                 bulk_commit(ag);
             }
         }
-        if (F != Fault::NoFinalBulkWait) bulk_wait<0>(ag);   // planted
+        if (F != Fault::NoFinalBulkWait) bulk_wait<0>(ag);  // planted
     }
 
     static void entry(const HostCta* cta, const void* launch_args) {
@@ -292,14 +313,22 @@ struct AgGemm {
             for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
             for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_empty[i], 2 * kWarpgroupArrivals);
             for (i64 i = 0; i < S::pieces; i += 1) barrier_init(ag, sh.piece_full[i], 1);
-            if (F != Fault::NoInitFence) fence_barrier_init(ag);   // planted
+            if (F != Fault::NoInitFence) fence_barrier_init(ag);  // planted
         }
         cta_barrier(ag);
         switch (cta->agent_index) {
-            case 0: loader(ag, args, sh); break;
-            case 1: if (ag.cta == 0) relay(ag, args); break;
-            case 2: consumer(ag, args, sh, 0); break;
-            case 3: consumer(ag, args, sh, 1); break;
+            case 0:
+                loader(ag, args, sh);
+                break;
+            case 1:
+                if (ag.cta == 0) relay(ag, args);
+                break;
+            case 2:
+                consumer(ag, args, sh, 0);
+                break;
+            case 3:
+                consumer(ag, args, sh, 1);
+                break;
         }
         cta_barrier(ag);
         if (cta->agent_index == 0) leave(ag, args);

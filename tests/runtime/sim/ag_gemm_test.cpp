@@ -23,7 +23,8 @@ void expect_right(const std::vector<std::int64_t>& ms, std::uint64_t seeds, int 
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         for (NetworkContract network : {NetworkContract::Ordered, NetworkContract::Unordered}) {
             const CaseResult result = run_case<S>(options_of(seed, network), ms, sms);
-            EXPECT_LE(result.worst, 1.0) << "seed " << seed << (network == NetworkContract::Ordered ? " ordered" : " unordered");
+            EXPECT_LE(result.worst, 1.0) << "seed " << seed
+                                         << (network == NetworkContract::Ordered ? " ordered" : " unordered");
             EXPECT_EQ(result.unwritten, 0u) << "seed " << seed;
         }
     }
@@ -63,7 +64,8 @@ TEST(SimAgGemm, GivesTheSameBitsForEverySeed) {
         Random random(9);
         std::vector<RankBuffers<TwoNodes>> ranks;
         fill_case<TwoNodes>(ranks, 200, random);
-        cluster.launch(ag_gemm_artifact<TwoNodes>(), {AgGemm<TwoNodes, Fault::None>::entry, nullptr}, 200, tensors_of<TwoNodes>(ranks));
+        cluster.launch(ag_gemm_artifact<TwoNodes>(), {AgGemm<TwoNodes, Fault::None>::entry, nullptr}, 200,
+                       tensors_of<TwoNodes>(ranks));
         if (first.empty()) first = ranks[2].c.words;
         EXPECT_EQ(first, ranks[2].c.words);
     }
@@ -78,20 +80,23 @@ TEST(SimAgGemm, CountsPayloadBytesByLink) {
         EXPECT_EQ(link.network, link.from / 2 != link.to / 2);
         (link.network ? network : node_local) += link.bytes;
     }
-    EXPECT_EQ(network, 4 * shard_bytes);          // each shard crosses the network once
-    EXPECT_EQ(node_local, 8 * shard_bytes);       // and then spreads
+    EXPECT_EQ(network, 4 * shard_bytes);     // each shard crosses the network once
+    EXPECT_EQ(node_local, 8 * shard_bytes);  // and then spreads
 }
 
 TEST(SimAgGemm, TwoClustersLiveInOneProcess) {
-    SimCluster one(small_cluster(2, 2, 3), options_of(1, NetworkContract::Ordered)), two(small_cluster(1, 2, 2), options_of(2, NetworkContract::Ordered));
+    SimCluster one(small_cluster(2, 2, 3), options_of(1, NetworkContract::Ordered)),
+        two(small_cluster(1, 2, 2), options_of(2, NetworkContract::Ordered));
     Random random(4);
     for (int launch = 0; launch < 2; ++launch) {
         std::vector<RankBuffers<TwoNodes>> a;
         std::vector<RankBuffers<OneNode>> b;
         fill_case<TwoNodes>(a, 100, random);
         fill_case<OneNode>(b, 90, random);
-        one.launch(ag_gemm_artifact<TwoNodes>(), {AgGemm<TwoNodes, Fault::None>::entry, nullptr}, 100, tensors_of<TwoNodes>(a));
-        two.launch(ag_gemm_artifact<OneNode>(), {AgGemm<OneNode, Fault::None>::entry, nullptr}, 90, tensors_of<OneNode>(b));
+        one.launch(ag_gemm_artifact<TwoNodes>(), {AgGemm<TwoNodes, Fault::None>::entry, nullptr}, 100,
+                   tensors_of<TwoNodes>(a));
+        two.launch(ag_gemm_artifact<OneNode>(), {AgGemm<OneNode, Fault::None>::entry, nullptr}, 90,
+                   tensors_of<OneNode>(b));
         EXPECT_LE(worst_error<TwoNodes>(a, 100), 1.0);
         EXPECT_LE(worst_error<OneNode>(b, 90), 1.0);
     }
@@ -109,7 +114,9 @@ TEST(SimAgGemm, TakesOneInputTensorForAllRanks) {
     cluster.launch(ag_gemm_artifact<OneNode>(), {AgGemm<OneNode, Fault::None>::entry, nullptr}, 100, tensors);
     EXPECT_LE(worst_error<OneNode>(ranks, 100), 1.0);
     tensors[1][2] = tensors[0][2];
-    EXPECT_THROW(cluster.launch(ag_gemm_artifact<OneNode>(), {AgGemm<OneNode, Fault::None>::entry, nullptr}, 100, tensors), ArgumentError);
+    EXPECT_THROW(
+        cluster.launch(ag_gemm_artifact<OneNode>(), {AgGemm<OneNode, Fault::None>::entry, nullptr}, 100, tensors),
+        ArgumentError);
 }
 
 }  // namespace

@@ -13,7 +13,10 @@ namespace {
 
 // One rank or two on one node, agents that run a C++ function: args is the function.
 using Body = std::function<void(const HostCta&, int rank)>;
-struct BodyArgs { const Body* body; int rank; };
+struct BodyArgs {
+    const Body* body;
+    int rank;
+};
 void run_body(const HostCta* cta, const void* args) {
     const auto& body_args = *static_cast<const BodyArgs*>(args);
     (*body_args.body)(*cta, body_args.rank);
@@ -32,7 +35,8 @@ protected:
             engine_->rank(r).state = memory_[r]->state();
         }
     }
-    LaunchReport run(const Body& body, std::uint32_t ctas = 1, std::uint32_t resident = 1, std::vector<std::string> agents = {"one", "two"}) {
+    LaunchReport run(const Body& body, std::uint32_t ctas = 1, std::uint32_t resident = 1,
+                     std::vector<std::string> agents = {"one", "two"}) {
         std::vector<BodyArgs> args;
         for (int r = 0; r < engine_->world(); ++r) args.push_back({&body, r});
         EngineLaunch launch;
@@ -71,14 +75,15 @@ TEST_F(EngineTest, ReleaseAndAcquireOrderData) {
     for (Scope scope : {Scope::Cta, Scope::Gpu, Scope::System}) {
         make(1);
         EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-            if (c.agent_index == 0) {
-                store(c, Lane::Members, word(0, 8), 8);
-                c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Set, scope, Order::Ordered);
-            } else {
-                c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Cta, Order::Ordered, 0);
-                load(c, Lane::Members, word(0, 8), 8);
-            }
-        }), "none");
+                      if (c.agent_index == 0) {
+                          store(c, Lane::Members, word(0, 8), 8);
+                          c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Set, scope, Order::Ordered);
+                      } else {
+                          c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Cta, Order::Ordered, 0);
+                          load(c, Lane::Members, word(0, 8), 8);
+                      }
+                  }),
+                  "none");
         memory_.clear();
     }
 }
@@ -87,14 +92,17 @@ TEST_F(EngineTest, RelaxedWordsOrderNothing) {
     for (int relaxed : {0, 1}) {
         make(1);
         EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-            if (c.agent_index == 0) {
-                store(c, Lane::Members, word(0, 8), 8);
-                c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Set, Scope::System, relaxed == 0 ? Order::Relaxed : Order::Ordered);
-            } else {
-                c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::System, relaxed == 1 ? Order::Relaxed : Order::Ordered, 0);
-                load(c, Lane::Members, word(0, 8), 8);
-            }
-        }), "read_unordered");
+                      if (c.agent_index == 0) {
+                          store(c, Lane::Members, word(0, 8), 8);
+                          c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Set, Scope::System,
+                                           relaxed == 0 ? Order::Relaxed : Order::Ordered);
+                      } else {
+                          c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::System,
+                                         relaxed == 1 ? Order::Relaxed : Order::Ordered, 0);
+                          load(c, Lane::Members, word(0, 8), 8);
+                      }
+                  }),
+                  "read_unordered");
         memory_.clear();
     }
 }
@@ -103,29 +111,31 @@ TEST_F(EngineTest, RelaxedWordsOrderNothing) {
 TEST_F(EngineTest, AddsContinueAReleaseSequence) {
     make(1);
     EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-        if (c.agent_index == 0) {
-            store(c, Lane::Members, word(0, 8), 8);
-            c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Add, Scope::Gpu, Order::Ordered);
-        } else {
-            c.engine->fetch_add(c.agent, Lane::Members, word(0, 0), 1, Scope::Gpu, Order::Relaxed);
-            c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 2, Scope::Gpu, Order::Ordered, 0);
-            load(c, Lane::Members, word(0, 8), 8);
-        }
-    }), "none");
+                  if (c.agent_index == 0) {
+                      store(c, Lane::Members, word(0, 8), 8);
+                      c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Add, Scope::Gpu, Order::Ordered);
+                  } else {
+                      c.engine->fetch_add(c.agent, Lane::Members, word(0, 0), 1, Scope::Gpu, Order::Relaxed);
+                      c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 2, Scope::Gpu, Order::Ordered, 0);
+                      load(c, Lane::Members, word(0, 8), 8);
+                  }
+              }),
+              "none");
 }
 
 TEST_F(EngineTest, ElectedThreadLearnsOnlyWhenTheAgentMeets) {
     for (bool sync : {false, true}) {
         make(1);
         EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-            if (c.agent_index != 0) return;
-            c.engine->bulk_commit(c.agent, Lane::Elected);
-            store(c, Lane::Elected, word(0, 8), 8);
-            store(c, Lane::Members, word(0, 16), 8);
-            if (sync) c.engine->agent_sync(c.agent);
-            load(c, Lane::Elected, word(0, 16), 8);
-            load(c, Lane::Members, word(0, 8), 8);
-        }), sync ? "none" : "read_unordered");
+                      if (c.agent_index != 0) return;
+                      c.engine->bulk_commit(c.agent, Lane::Elected);
+                      store(c, Lane::Elected, word(0, 8), 8);
+                      store(c, Lane::Members, word(0, 16), 8);
+                      if (sync) c.engine->agent_sync(c.agent);
+                      load(c, Lane::Elected, word(0, 16), 8);
+                      load(c, Lane::Members, word(0, 8), 8);
+                  }),
+                  sync ? "none" : "read_unordered");
         memory_.clear();
     }
 }
@@ -136,14 +146,18 @@ TEST_F(EngineTest, AccessOutsideOfAllMemoryIsAFault) {
     EXPECT_EQ(fault_of([&](const HostCta& c, int) { load(c, Lane::Members, nowhere, 8); }), "outside");
     memory_.clear();
     make(1);
-    EXPECT_EQ(fault_of([&](const HostCta& c, int) { store(c, Lane::Members, memory_[0]->workspace() + 65530, 16); }), "outside");
+    EXPECT_EQ(fault_of([&](const HostCta& c, int) { store(c, Lane::Members, memory_[0]->workspace() + 65530, 16); }),
+              "outside");
 }
 
 TEST_F(EngineTest, WordsOfAnotherRanksStateAreOutside) {
     make(2);
     EXPECT_EQ(fault_of([&](const HostCta& c, int rank) {
-        if (rank == 0) c.engine->signal(c.agent, Lane::Members, &memory_[1]->state()->finished, 1, Update::Set, Scope::System, Order::Ordered);
-    }), "outside");
+                  if (rank == 0)
+                      c.engine->signal(c.agent, Lane::Members, &memory_[1]->state()->finished, 1, Update::Set,
+                                       Scope::System, Order::Ordered);
+              }),
+              "outside");
 }
 
 TEST_F(EngineTest, ReadOfBytesThatNobodyWroteIsAFault) {
@@ -182,18 +196,23 @@ TEST_F(EngineTest, StepLimitEndsAPollingLoop) {
     options.max_steps = 1000;
     make(1, options);
     EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-        while (c.engine->load(c.agent, Lane::Members, word(0, 0), Scope::Gpu, Order::Relaxed) == 0) {
-        }
-    }), "StallError");
+                  while (c.engine->load(c.agent, Lane::Members, word(0, 0), Scope::Gpu, Order::Relaxed) == 0) {
+                  }
+              }),
+              "StallError");
 }
 
 TEST_F(EngineTest, AbortEndsWaits) {
     make(1);
     u32 gave_up = 0;
     EXPECT_EQ(fault_of([&](const HostCta& c, int) {
-        if (c.agent_index == 0) gave_up = c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Gpu, Order::Ordered, 0);
-        else c.engine->signal(c.agent, Lane::Members, &memory_[0]->state()->abort, 1, Update::Set, Scope::Gpu, Order::Ordered);
-    }), "none");
+                  if (c.agent_index == 0)
+                      gave_up = c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Gpu, Order::Ordered, 0);
+                  else
+                      c.engine->signal(c.agent, Lane::Members, &memory_[0]->state()->abort, 1, Update::Set, Scope::Gpu,
+                                       Order::Ordered);
+              }),
+              "none");
     EXPECT_EQ(gave_up, 1u);
 }
 
@@ -208,8 +227,9 @@ TEST_F(EngineTest, LaunchesOfOneRankAreOrdered) {
         if (c.agent_index == 1) load(c, Lane::Members, word(rank, 8), 8);
     });
     EXPECT_EQ(fault_of([&](const HostCta& c, int rank) {
-        if (c.agent_index == 1 && rank == 0) load(c, Lane::Members, word(1, 8), 8);
-    }), "read_unordered");
+                  if (c.agent_index == 1 && rank == 0) load(c, Lane::Members, word(1, 8), 8);
+              }),
+              "read_unordered");
 }
 
 TEST_F(EngineTest, BulkStoreIsLate) {

@@ -10,7 +10,7 @@ namespace {
 using Shape = SmallShape<2, 2>;
 
 struct Finding {
-    std::string fault, message;   // SimulationFault's word, or the error's kind
+    std::string fault, message;  // SimulationFault's word, or the error's kind
 };
 
 // M below the world leaves ranks without rows: then no data orders one launch after another, only the protocol does.
@@ -43,32 +43,60 @@ void expect_fault(const std::string& fault, const std::string& part) {
     }
 }
 
-TEST(PlantedFault, SignalBeforeBulkWait) { expect_fault<Fault::SignalBeforeBulkWait>("read_unordered", "after the write by a bulk store's write"); }
-TEST(PlantedFault, SignalAfterReadWait) { expect_fault<Fault::SignalAfterReadWait>("read_unordered", "after the write by a bulk store's write"); }
+TEST(PlantedFault, SignalBeforeBulkWait) {
+    expect_fault<Fault::SignalBeforeBulkWait>("read_unordered", "after the write by a bulk store's write");
+}
+TEST(PlantedFault, SignalAfterReadWait) {
+    expect_fault<Fault::SignalAfterReadWait>("read_unordered", "after the write by a bulk store's write");
+}
 TEST(PlantedFault, GpuScopeSignalToPeer) { expect_fault<Fault::GpuScopeSignal>("read_unordered", "workspace of rank"); }
-TEST(PlantedFault, GpuScopePublishToHost) { expect_fault<Fault::GpuScopePublish>("read_unordered", "a proxy's load at fifo"); }
-TEST(PlantedFault, NoFenceAsyncGlobal) { expect_fault<Fault::NoFenceGlobal>("read_unordered", "a proxy fence is missing"); }
-TEST(PlantedFault, NoFenceAsyncShared) { expect_fault<Fault::NoFenceShared>("read_unordered", "a proxy fence is missing"); }
-TEST(PlantedFault, NoAgentSyncAfterStaging) { expect_fault<Fault::NoStageSync>("read_unordered", "a bulk store's read at shared memory"); }
-TEST(PlantedFault, NoAgentSyncBeforeRestaging) { expect_fault<Fault::NoReuseSync>("overwrite_unordered", "the read by a bulk store"); }
-TEST(PlantedFault, NoBulkWaitReadBeforeRestaging) { expect_fault<Fault::NoReuseWait>("overwrite_unordered", "the read by a bulk store"); }
-TEST(PlantedFault, NoMmaWaitBeforeRelease) { expect_fault<Fault::NoMmaWait>("overwrite_unordered", "the read by a matrix operation"); }
+TEST(PlantedFault, GpuScopePublishToHost) {
+    expect_fault<Fault::GpuScopePublish>("read_unordered", "a proxy's load at fifo");
+}
+TEST(PlantedFault, NoFenceAsyncGlobal) {
+    expect_fault<Fault::NoFenceGlobal>("read_unordered", "a proxy fence is missing");
+}
+TEST(PlantedFault, NoFenceAsyncShared) {
+    expect_fault<Fault::NoFenceShared>("read_unordered", "a proxy fence is missing");
+}
+TEST(PlantedFault, NoAgentSyncAfterStaging) {
+    expect_fault<Fault::NoStageSync>("read_unordered", "a bulk store's read at shared memory");
+}
+TEST(PlantedFault, NoAgentSyncBeforeRestaging) {
+    expect_fault<Fault::NoReuseSync>("overwrite_unordered", "the read by a bulk store");
+}
+TEST(PlantedFault, NoBulkWaitReadBeforeRestaging) {
+    expect_fault<Fault::NoReuseWait>("overwrite_unordered", "the read by a bulk store");
+}
+TEST(PlantedFault, NoMmaWaitBeforeRelease) {
+    expect_fault<Fault::NoMmaWait>("overwrite_unordered", "the read by a matrix operation");
+}
 TEST(PlantedFault, NoMmaBegin) { expect_fault<Fault::NoMmaBegin>("accumulator", "mma_begin"); }
 TEST(PlantedFault, NoFlagWait) { expect_fault<Fault::NoFlagWait>("read_unordered", "a bulk load's read at workspace"); }
-TEST(PlantedFault, NoEnteredWait) { expect_fault<Fault::NoEnteredWait>("overwrite_unordered", "is not ordered after the read by a bulk load's read"); }
-TEST(PlantedFault, NoBulkWaitBeforeExit) { expect_fault<Fault::NoFinalBulkWait>("exit_in_flight", "ends with bulk group"); }
+TEST(PlantedFault, NoEnteredWait) {
+    expect_fault<Fault::NoEnteredWait>("overwrite_unordered", "is not ordered after the read by a bulk load's read");
+}
+TEST(PlantedFault, NoBulkWaitBeforeExit) {
+    expect_fault<Fault::NoFinalBulkWait>("exit_in_flight", "ends with bulk group");
+}
 TEST(PlantedFault, NoBarrierInitFence) { expect_fault<Fault::NoInitFence>("barrier", "barrier_init"); }
-TEST(PlantedFault, LostSignalIsADeadlock) { expect_fault<Fault::NoSignal>("StallError", "flag a_ready[+0 of 2]): expected 1, sees 0"); }
+TEST(PlantedFault, LostSignalIsADeadlock) {
+    expect_fault<Fault::NoSignal>("StallError", "flag a_ready[+0 of 2]): expected 1, sees 0");
+}
 TEST(PlantedFault, LostArrivalIsADeadlock) { expect_fault<Fault::NoArrive>("StallError", "1 of 2 arrivals"); }
 
 // What these two lose shows in several ways, whichever comes first.
 TEST(PlantedFault, NoBarrierWaitByConsumer) {
-    for (const Finding& finding : find<Fault::NoFullWait>()) EXPECT_TRUE(finding.fault == "read_unordered" || finding.fault == "uninitialised") << finding.message;
-    for (const Finding& finding : find<Fault::TileRingNotWaited>()) EXPECT_TRUE(finding.fault == "read_unordered" || finding.fault == "uninitialised") << finding.message;
+    for (const Finding& finding : find<Fault::NoFullWait>())
+        EXPECT_TRUE(finding.fault == "read_unordered" || finding.fault == "uninitialised") << finding.message;
+    for (const Finding& finding : find<Fault::TileRingNotWaited>())
+        EXPECT_TRUE(finding.fault == "read_unordered" || finding.fault == "uninitialised") << finding.message;
 }
 TEST(PlantedFault, NoBarrierWaitByProducer) {
     for (const Finding& finding : find<Fault::NoEmptyWait>()) {
-        EXPECT_TRUE(finding.fault == "barrier" || finding.fault == "write_unordered" || finding.fault == "overwrite_unordered") << finding.message;
+        EXPECT_TRUE(finding.fault == "barrier" || finding.fault == "write_unordered" ||
+                    finding.fault == "overwrite_unordered")
+            << finding.message;
     }
 }
 // Shows only where a completion is held back for two launches.
@@ -86,7 +114,8 @@ TEST(PlantedFault, DeadClusterRefusesTheNextLaunch) {
     std::vector<RankBuffers<Shape>> ranks;
     fill_case<Shape>(ranks, 200, random);
     const auto launch = [&] {
-        cluster.launch(ag_gemm_artifact<Shape>(), {AgGemm<Shape, Fault::NoSignal>::entry, nullptr}, 200, tensors_of<Shape>(ranks));
+        cluster.launch(ag_gemm_artifact<Shape>(), {AgGemm<Shape, Fault::NoSignal>::entry, nullptr}, 200,
+                       tensors_of<Shape>(ranks));
     };
     EXPECT_THROW(launch(), StallError);
     EXPECT_THROW(launch(), StallError);

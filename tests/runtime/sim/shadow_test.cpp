@@ -29,7 +29,8 @@ TEST(Shadow, AgreesWithOneCellPerByte) {
     Model model;
     model.cells.resize(kBytes);
     for (std::uint32_t step = 1; step <= 3000; ++step) {
-        const std::uint64_t offset = random.below(kBytes), bytes = 1 + random.below(std::min<std::uint64_t>(kBytes - offset, 6000));
+        const std::uint64_t offset = random.below(kBytes),
+                            bytes = 1 + random.below(std::min<std::uint64_t>(kBytes - offset, 6000));
         const Epoch tag{static_cast<std::uint32_t>(random.below(6)), step};
         // Each run that is seen holds for its first byte; runs of other bytes are seen where the model changes.
         std::vector<std::uint64_t> starts;
@@ -51,7 +52,8 @@ TEST(Shadow, AgreesWithOneCellPerByte) {
             shadow.write(offset, bytes, tag, check);
             for (std::uint64_t i = offset; i < offset + bytes; ++i) model.cells[i] = {true, tag, {}};
         }
-        for (std::uint64_t change : changes) ASSERT_TRUE(std::find(starts.begin(), starts.end(), change) != starts.end());
+        for (std::uint64_t change : changes)
+            ASSERT_TRUE(std::find(starts.begin(), starts.end(), change) != starts.end());
     }
     std::uint64_t unwritten = 0, first = kBytes;
     for (std::uint64_t i = kBytes; i-- > 0;) {
@@ -67,7 +69,8 @@ TEST(Shadow, NoRunIsCoarserThanItsBytes) {
     shadow.write(0, 8192, {1, 1}, ignore);
     shadow.read(100, 50, {2, 1}, ignore);
     std::vector<std::pair<std::uint64_t, bool>> runs;
-    shadow.read(0, 8192, {3, 1}, [&](const ShadowRun& run, std::uint64_t at) { runs.emplace_back(at, run.reads.contains({2, 1})); });
+    shadow.read(0, 8192, {3, 1},
+                [&](const ShadowRun& run, std::uint64_t at) { runs.emplace_back(at, run.reads.contains({2, 1})); });
     const std::vector<std::pair<std::uint64_t, bool>> expected = {{0, false}, {100, true}, {150, false}, {4096, false}};
     EXPECT_EQ(runs, expected);
 }
