@@ -24,7 +24,7 @@ PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     constexpr i64 group = columns / 2;
     f32* value = &acc.value[0][0];
     i64 r = row + ag.warp * 16 + ag.lane / 4;
-    i64 c = col + ag.lane % 4 * 2;
+    i64 c = (col & ~i64{1}) + ag.lane % 4 * 2;   // col is even: said so that pairs of columns are seen to be pairs
 #pragma unroll 1
     for (i64 done = 0; done < total; done += group) {
         f32 turned[group];

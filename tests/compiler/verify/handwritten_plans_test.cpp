@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "compiler/codegen/emit.h"
 #include "compiler/ir/target.h"
 #include "compiler/ir/text.h"
 #include "compiler/verify/verify.h"
+#include "runtime/base/error.h"
 #include "runtime/base/files.h"
 
 namespace plait {
@@ -88,6 +90,16 @@ TEST_P(HandwrittenPlan, EveryRemovedOrderingActionIsFound) {
         std::string what;
         const Plan mutant = without(plan, n, &what);
         EXPECT_FALSE(verify(mutant).empty()) << GetParam() << ": nobody misses " << what;
+    }
+}
+
+TEST_P(HandwrittenPlan, EmitterRefusesOpsWithoutAPrimitiveByName) {
+    try {
+        emit(load(GetParam()));
+        FAIL() << "every op has a primitive now: compile and run this plan";
+    } catch (const CompileError& error) {
+        EXPECT_NE(error.message().find("has no primitive in the tile machine yet"), std::string::npos)
+            << error.message();
     }
 }
 

@@ -1,6 +1,6 @@
 // plait ag_gemm: M <= 2048, 4 ranks = 2 nodes x 2, target host
 // role compute: sms
-// role intra_comm: phase, 12 CTAs
+// role intra_comm: phase, 8 CTAs
 // role inter_send: phase, 2 CTAs
 #include "host/machine.h"   // the tile machine over runtime/sim's C table
 #include "kernel_shapes.h"   // instruction text of the shapes below, one file a machine
@@ -63,7 +63,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 230400);
 
-// ---- role inter_send, agent loader, CTAs max(0, min(12, ctas - 2))..min(14, ctas)
+// ---- role inter_send, agent loader, CTAs max(0, min(8, ctas - 2))..min(10, ctas)
 PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     const i64 M = args.launch.m;
     const i64 rank = args.launch.rank;
@@ -76,8 +76,8 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     const i64 chunks = ceil_div(a_rows, chunk_rows);
     const i64 epoch = enter(ag, args);
     const i64 bank = epoch % 2;
-    const i64 worker = cta - max(0, min(12, ctas - 2));
-    const i64 workers = min(14, ctas) - max(0, min(12, ctas - 2));
+    const i64 worker = cta - max(0, min(8, ctas - 2));
+    const i64 workers = min(10, ctas) - max(0, min(8, ctas - 2));
     Pipe<pieces> fill;
     Pipe<pieces> drain;
     i64 last = 0;
@@ -132,7 +132,7 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Idle, 0);
 }
 
-// ---- role intra_comm, agent loader, CTAs 0..min(12, ctas)
+// ---- role intra_comm, agent loader, CTAs 0..min(8, ctas)
 PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 M = args.launch.m;
     const i64 rank = args.launch.rank;
@@ -146,7 +146,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 epoch = enter(ag, args);
     const i64 bank = epoch % 2;
     const i64 worker = cta;
-    const i64 workers = min(12, ctas);
+    const i64 workers = min(8, ctas);
     Pipe<pieces> fill;
     Pipe<pieces> drain;
     // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
@@ -477,8 +477,8 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     switch (host_cta->agent_index) {
         case 0: {
             // loader
-            if (cta >= max(0, min(12, ctas - 2)) && cta < min(14, ctas)) inter_send_sender(ag, args, sh);
-            if (cta < min(12, ctas)) intra_comm_pusher(ag, args, sh);
+            if (cta >= max(0, min(8, ctas - 2)) && cta < min(10, ctas)) inter_send_sender(ag, args, sh);
+            if (cta < min(8, ctas)) intra_comm_pusher(ag, args, sh);
             compute_loader(ag, args, sh);
             break;
         }

@@ -96,11 +96,11 @@ TEST_F(CheckVisibility, NicReadsWhatIsNotStaged) {
     expect("check_visibility", "the NIC of rank");
 }
 TEST_F(CheckVisibility, OperandsBeforeTheirBarrier) {
-    remove(&plan, "compute_consumer0", Op::BarrierWait, 2);
+    remove(&plan, "compute_consumer0", Op::BarrierWait, 1);
     expect("check_visibility", "mma_issue reads a slot");
 }
 TEST_F(CheckVisibility, AccumulatorInFlight) {
-    remove(&plan, "compute_consumer0", Op::MmaWait, 1);
+    set_operand(&plan, "compute_consumer0", Op::MmaWait, "pending", "1");
     expect("check_visibility", "accumulator while matrix operations are in flight");
 }
 
