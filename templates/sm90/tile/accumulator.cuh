@@ -23,22 +23,18 @@ PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     constexpr i64 columns = N % 64 == 0 && total <= 128 ? 64 : (N % 32 == 0 ? 32 : (N % 16 == 0 ? 16 : 8));
     constexpr i64 group = columns / 2;
     f32* value = &acc.value[0][0];
-    i64 r = row + ag.warp * 16 + ag.lane / 4;
-    i64 c = (col & ~i64{1}) + ag.lane % 4 * 2;   // col is even: said so that pairs of columns are seen to be pairs
 #pragma unroll 1
     for (i64 done = 0; done < total; done += group) {
+        // Even by construction, so that f(2i) and f(2i + 1) are seen to concern one pair of columns.
+        const i64 c = (col & ~i64{1}) + ag.lane % 4 * 2 + done % (N / 2) * 2;
+        const i64 r = row + done / (N / 2) * 64 + ag.warp * 16 + ag.lane / 4;
         f32 turned[group];
 #pragma unroll
-        for (i64 i = 0; i < group; i += 1) turned[i] = f(r + i / 2 % 2 * 8, c + i / 4 * 8 + i % 2, value[i]);
+        for (i64 i = 0; i < group; i += 1) turned[i] = f(r + i / 2 % 2 * 8, (c + i / 4 * 8) | i % 2, value[i]);
 #pragma unroll
         for (i64 i = 0; i < total - group; i += 1) value[i] = value[i + group];
 #pragma unroll
         for (i64 i = 0; i < group; i += 1) value[total - group + i] = turned[i];
-        c += columns;
-        if ((done + group) % (N / 2) == 0) {
-            c -= N;
-            r += 64;
-        }
     }
 }
 

@@ -47,6 +47,17 @@ std::string role_bodies(const std::string& kernel) {
     return kernel.substr(first, end - first);
 }
 
+// The first line in which two texts differ, both versions of it; empty where they are equal.
+std::string first_difference(const std::string& left, const std::string& right) {
+    std::istringstream lefts(left), rights(right);
+    std::string a, b;
+    for (int number = 1;; ++number) {
+        const bool has_left = bool(std::getline(lefts, a)), has_right = bool(std::getline(rights, b));
+        if (!has_left && !has_right) return "";
+        if (has_left != has_right || a != b) return "line " + std::to_string(number) + "\n  " + a + "\n  " + b;
+    }
+}
+
 Plan small_plan() {
     Plan plan;
     plan.name = "small";
@@ -100,7 +111,7 @@ TEST_P(SourceGoldens, SourceIsAsPrintedBefore) {
     ASSERT_TRUE(file) << path << " is missing; PLAIT_UPDATE_GOLDEN=1 writes it";
     std::stringstream golden;
     golden << file.rdbuf();
-    EXPECT_EQ(text, golden.str());
+    EXPECT_EQ(first_difference(text, golden.str()), "");
 }
 
 TEST_P(SourceGoldens, RoleBodiesAreTheSameBytesOnBothMachines) {
@@ -108,7 +119,7 @@ TEST_P(SourceGoldens, RoleBodiesAreTheSameBytesOnBothMachines) {
     host.arch = "host";
     sm90.arch = "sm_90a";
     const std::string bodies = role_bodies(emit(host.plan()).kernel);
-    EXPECT_EQ(bodies, role_bodies(emit(sm90.plan()).kernel));
+    EXPECT_EQ(first_difference(bodies, role_bodies(emit(sm90.plan()).kernel)), "");
     for (const char* word : {"#if", "__CUDA", "asm", "sm_90a", "threadIdx"})
         EXPECT_EQ(bodies.find(word), std::string::npos) << word;
 }
