@@ -18,7 +18,12 @@ cmake -S . -B "$build" -G Ninja "${options[@]}" >"$build.log" 2>&1 || { cat "$bu
 grep -h '^-- plait:' "$build.log" || true
 mv "$build.log" "$build/configure.log"
 say "building"
-cmake --build "$build" | tail -1
+if ! cmake --build "$build" >"$build/build.log" 2>&1; then
+    grep -E 'FAILED|error|undefined|No space' "$build/build.log" | head -40 >&2
+    say "failed; all of it is in $build/build.log" >&2
+    exit 1
+fi
+tail -1 "$build/build.log"
 
 # pip installs only what changed since the last time: the wheel comes from the same build folder.
 stamp=.venv/plait-installed

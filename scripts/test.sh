@@ -11,7 +11,11 @@ scripts/build.sh --tests
 echo "test: building build-minimal with every option OFF"
 cmake -S . -B build-minimal -G Ninja -DCMAKE_BUILD_TYPE=Release -DPLAIT_HOST_JIT=OFF -DPLAIT_CUDA=OFF -DPLAIT_VERBS=OFF \
     -DPLAIT_EFA=OFF -DPLAIT_PYTHON=OFF -DPLAIT_TESTS=ON >/dev/null
-cmake --build build-minimal | tail -1
+if ! cmake --build build-minimal >build-minimal/build.log 2>&1; then
+    grep -E 'FAILED|error|undefined|No space' build-minimal/build.log | head -40 >&2
+    exit 1
+fi
+tail -1 build-minimal/build.log
 
 results=build/test-results
 rm -rf "$results" && mkdir -p "$results"

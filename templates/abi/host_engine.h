@@ -57,7 +57,7 @@ struct HostEngine {
 
     // Matrix operations read shared memory in the async proxy until their group has been waited for. `accumulator`
     // is any address that names the register tile: touching it while a group is in flight faults.
-    // mma_begin is wgmma.fence: without it since the accumulator was last touched, mma_write faults.
+    // mma_begin is wgmma.fence: without it since the accumulator was last touched or waited for, mma_write faults.
     void (*mma_begin)(void* agent, const void* accumulator);
     void (*mma_read)(void* agent, const void* address, u64 row_bytes, u64 rows, u64 pitch);
     void (*mma_write)(void* agent, const void* accumulator);

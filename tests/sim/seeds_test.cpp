@@ -30,6 +30,9 @@ std::vector<Case> cases() {
         {"four_nodes", "4x2", 260, 40, 72, {{"chunk_rows", "16"}}, {"gelu_tanh"}},
         {"four_nodes_four", "4x4", 130, 40, 40, {}, {}},
         {"no_rows_at_some_ranks", "2x2", 3, 72, 72, {}, {}},
+        {"half_precision", "2x2", 150, 72, 136, {}, {"scale", "residual"}, true, false, 0, 3, "f16"},
+        {"transposed_b", "1x2", 150, 72, 136, {}, {"bias"}, true, true},
+        {"matmul_alone", "1x1", 150, 136, 72, {}, {"relu"}, false},
     };
 }
 
