@@ -30,7 +30,11 @@ skip() { echo "run_soft_roce: skipped: $*"; exit 77; }
 fail() { say "$*"; exit 125; }
 
 # ---------------------------------------------------------------- what the host needs
-installed() { command -v qemu-system-x86_64 busybox cpio modprobe depmod xz rdma >/dev/null && [ -e "$PROVIDER" ] && [ -e "$VERBS" ]; }
+installed() {
+    local tool
+    for tool in qemu-system-x86_64 busybox cpio modprobe depmod xz ip rdma tc; do command -v $tool >/dev/null || return 1; done
+    [ -e "$PROVIDER" ] && [ -e "$VERBS" ]
+}
 
 install_packages() {
     installed && return

@@ -34,29 +34,34 @@ template <class T>
 PLAIT_DEVICE f32 load_at(Agent&, const T* pointer, i64 index) {
     return ptx::widen(pointer[index]);
 }
-// Element c of a row whose length is a multiple of 16 bytes; 0 unless `inside`. Elements of 16 bits are loaded in aligned
-// pairs, from the row's start where outside: map() asks for columns 2i and 2i + 1 one after the other, and two loads of
+
+// Element c of a row whose length is a multiple of 16 bytes; 0 unless `inside`. Loaded with its neighbour as an aligned
+// pair, from the row's start where outside: map() asks for columns 2i and 2i + 1 one after the other, and two loads of
 // one address, neither under a condition, become one.
 template <class T>
-PLAIT_DEVICE f32 load_inside(Agent& ag, const T* row, i64 c, bool inside) {
+PLAIT_DEVICE f32 load_inside(const T* row, i64 c, bool inside) {
+    const T* pair_address = row + (inside ? c & ~i64{1} : 0);
+    f32 value;
     if constexpr (sizeof(T) == 2) {
-        const u32 pair = *reinterpret_cast<const u32*>(row + (inside ? c & ~i64{1} : 0));
-        T value;
-        value.bits = static_cast<u16>((c & 1) != 0 ? pair >> 16 : pair);
-        return inside ? ptx::widen(value) : 0.0f;
+        const u32 pair = *reinterpret_cast<const u32*>(pair_address);
+        T narrow;
+        narrow.bits = static_cast<u16>((c & 1) != 0 ? pair >> 16 : pair);
+        value = ptx::widen(narrow);
     } else {
-        return inside ? load_at(ag, row, c) : 0.0f;
+        const u64 pair = *reinterpret_cast<const u64*>(pair_address);
+        value = __uint_as_float(static_cast<u32>((c & 1) != 0 ? pair >> 32 : pair));
     }
+    return inside ? value : 0.0f;
 }
 
 // Column c of a vector of `cols`; 0 beyond it.
 template <class T>
-PLAIT_DEVICE f32 col_at(Agent& ag, const T* vector, i64 c, i64 cols) {
-    return load_inside(ag, vector, c, (c & ~i64{1}) < cols);
+PLAIT_DEVICE f32 col_at(Agent&, const T* vector, i64 c, i64 cols) {
+    return load_inside(vector, c, (c & ~i64{1}) < cols);
 }
 template <class T>
-PLAIT_DEVICE f32 cell_at(Agent& ag, const T* matrix, i64 r, i64 c, i64 rows, i64 cols) {
-    return load_inside(ag, matrix + (r < rows ? r * cols : 0), c, r < rows && (c & ~i64{1}) < cols);
+PLAIT_DEVICE f32 cell_at(Agent&, const T* matrix, i64 r, i64 c, i64 rows, i64 cols) {
+    return load_inside(matrix + (r < rows ? r * cols : 0), c, r < rows && (c & ~i64{1}) < cols);
 }
 
 }  // namespace plait
