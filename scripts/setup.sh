@@ -21,7 +21,7 @@ say() { echo "setup: $*"; }
 
 # Needed to build; without the optional ones a part of plait is switched off with a message.
 required=(g++ cmake ninja-build python3 python3-venv python3-dev libfmt-dev nlohmann-json3-dev libcli11-dev)
-optional=(ccache libboost-context-dev libclang-19-dev llvm-19-dev libgtest-dev libbenchmark-dev libibverbs-dev libsqlite3-dev)
+optional=(ccache libboost-context-dev libclang-19-dev llvm-19-dev libgtest-dev libbenchmark-dev libibverbs-dev)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
@@ -69,7 +69,7 @@ make_venv() {
 
 # pip runs only where the list differs from the one that was installed last.
 install_python_packages() {
-    local stamp=$1 list wanted
+    local stamp=$1 wanted
     shift
     wanted=$(printf '%s\n' "$@")
     if [ "$(cat ".venv/$stamp" 2>/dev/null)" = "$wanted" ]; then say "python packages ($stamp): all there"; return; fi

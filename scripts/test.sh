@@ -32,6 +32,9 @@ for folder in build build-minimal; do
         [ -x "$binary" ] && run_gtest "$binary" "$folder-$(basename "$binary")"
     done
 done
+echo "test: programs on real verbs (Soft-RoCE in an emulated machine)"
+ctest --test-dir build -L net --output-junit "$PWD/$results/net.xml" --output-on-failure | tail -8 || true
+[ -s "$results/net.xml" ] || { echo "test: ctest wrote no report" >&2; broken=$((broken + 1)); }
 echo "test: python"
 rc=0
 .venv/bin/python -m pytest --junitxml="$results/pytest.xml" || rc=$?

@@ -10,6 +10,7 @@ import functools
 import inspect
 import json
 import re
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -68,7 +69,8 @@ class JitFunction:
         self._cache_dir = cache_dir
         self._names = [parameter.name for parameter in inspect.signature(function).parameters.values()]
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
-        self._warm: dict[tuple[Any, ...], Warm] = {}
+        # By session, and gone with it: an id() may come again for a session of another topology.
+        self._warm: weakref.WeakKeyDictionary[Session, dict[tuple[Any, ...], Warm]] = weakref.WeakKeyDictionary()
         self.last_report: Report | None = None
 
     @property
@@ -100,27 +102,29 @@ class JitFunction:
             raise ArgumentError(f"{self._function.__name__} needs a session",
                                 'pass session=plait.SimSession("2x2"), or session=plait.Session() under torchrun')
         if isinstance(session, Session):
-            warm = self._warm.get(self._shapes_of(args, session, out, m))
+            warm = self._warm.setdefault(session, {}).get(self._shapes_of(args, out, m))
             if warm is not None:
                 return self._launch_warm(warm, args, session, out)
         if len(args) != len(self._names):
             raise ArgumentError(f"{self._function.__name__} takes {len(self._names)} tensors, {len(args)} given", "")
         call = self._collect(args, session)
         outs = None if out is None else self._as_list("out", out, session)
+        for i, given in enumerate(outs or []):
+            placed_view(given, f"out[{i}]", session)
         compiled, rows = self._compile_for(call, outs, session, m)
         result = self._launch(compiled, call, outs, session, rows, args)
         if isinstance(session, Session):
             names = [name if not output else "" for name, _, output in compiled.artifact.tensors]
             order = [self._names.index(name) if name else -1 for name in names]
             made = view(result)
-            self._warm[self._shapes_of(args, session, out, m)] = Warm(compiled, rows, order, made.shape, made.dtype)
+            self._warm[session][self._shapes_of(args, out, m)] = Warm(compiled, rows, order, made.shape, made.dtype)
         return result
 
     @staticmethod
-    def _shapes_of(args: tuple[Any, ...], session: Any, out: Any, m: int | None) -> tuple[Any, ...]:
+    def _shapes_of(args: tuple[Any, ...], out: Any, m: int | None) -> tuple[Any, ...]:
         """Everything of a call that the checks and the compiled signature depend on, but for the pointers."""
         tensors = args if out is None else (*args, out)
-        return (id(session), m, out is None,
+        return (m, out is None,
                 *((t.shape, t.dtype, t.device, t.is_contiguous()) if is_torch(t) else None for t in tensors))
 
     @staticmethod
@@ -139,17 +143,14 @@ class JitFunction:
 
     def _collect(self, args: tuple[Any, ...], session: Any) -> Call:
         views: dict[str, list[View]] = {}
-        wanted = "cpu" if isinstance(session, SimSession) else "cuda"
         for name, value in zip(self._names, args):
-            ranks = [view(t, f"{name}[{i}]") for i, t in enumerate(self._as_list(name, value, session))]
+            ranks = [placed_view(t, f"{name}[{i}]", session) for i, t in enumerate(self._as_list(name, value, session))]
             for i, rank in enumerate(ranks):
-                if rank.device != wanted:
-                    raise ArgumentError(f"{name}[{i}] lies on {rank.device}, this session takes {wanted} tensors", "")
                 if rank.dtype != ranks[0].dtype or len(rank.shape) != len(ranks[0].shape):
                     raise ArgumentError(f"{name}[{i}] is {rank.dtype} {list(rank.shape)}, {name}[0] is {ranks[0].dtype} "
                                         f"{list(ranks[0].shape)}", "all ranks pass the same dtype and number of dims")
             views[name] = ranks
-        return Call(views, 1 if wanted == "cuda" else session.world)
+        return Call(views, session.world if isinstance(session, SimSession) else 1)
 
     def _compile_for(self, call: Call, outs: list[Any] | None, session: Any, m: int | None) -> tuple[Compiled, int]:
         dtypes = {name: ranks[0].dtype for name, ranks in call.views.items()}
@@ -192,6 +193,16 @@ class JitFunction:
             return results
         session.launch(compiled.artifact, m, bound[0])
         return results[0]
+
+
+def placed_view(value: Any, name: str, session: Any) -> View:
+    """The View of a tensor that lies where the session runs: in host memory, or on the Session's own GPU."""
+    made = view(value, name)
+    wanted = "cpu" if isinstance(session, SimSession) else f"cuda:{session.device}"
+    lies = str(value.device) if is_torch(value) else made.device
+    if lies != wanted:
+        raise ArgumentError(f"{name} lies on {lies}, this session takes {wanted} tensors", "")
+    return made
 
 
 def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[Any] | None) -> dict[str, int]:

@@ -100,7 +100,7 @@ class Session:
     Args:
         shape: topology file or label; by default the processes of this world, as nodes of `gpus_per_node`.
         device: CUDA ordinal; by default the current device.
-        name: tells several Sessions of one process group apart; the same on all ranks.
+        name: tells Sessions of one process group apart that are created at the same time; the same on all ranks.
         store: a torch.distributed store; by default the default group's.
         workspace_bytes: address space reserved per rank for what peers write.
         sm_budget: CTAs a launch may use; 0: all SMs.
@@ -132,7 +132,7 @@ class Session:
         self.world = self.topology.world
         if store is None:
             store = dist.distributed_c10d._get_default_store()
-        publish, fetch = store_callbacks(dist.PrefixStore(name, store))
+        publish, fetch = store_callbacks(dist.PrefixStore(session_prefix(store, name, self.rank), store))
         self._session = _core.Session.create(
             self.topology, self.rank, publish, fetch, self.device, workspace_bytes, sm_budget, entry_deadline_s,
             wait_deadline_s, network)
@@ -181,6 +181,14 @@ def default_topology(world: int, gpus_per_node: int, sms: int) -> _core.Topology
     described = json.loads(_core.Topology.simulated(f"{world // locals_}x{locals_}").to_json())
     described.update(name=f"{world // locals_}x{locals_}", arch="sm_90a", sms=sms)
     return _core.Topology.from_json(json.dumps(described), "torch.distributed's world")
+
+
+def session_prefix(store: Any, name: str, rank: int) -> str:
+    """A space of keys for the next Session of this name: a second one must not read what the first left in the store.
+
+    Every rank counts its own Sessions, so ranks agree where they create them in the same order.
+    """
+    return f"{name}/{store.add(f'{name}/created/{rank}', 1)}"
 
 
 def store_callbacks(store: Any) -> tuple[Callable[[str, bytes], None], Callable[[str, int], bytes]]:

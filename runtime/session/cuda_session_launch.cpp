@@ -43,7 +43,8 @@ void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensor
     }
     if (network_ && network_->failed()) network_->check();
     if (host_aborted())
-        throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
+        throw StallError(fmt::format("rank {}: the session was aborted", place_.rank),
+                         "check() says who waited for what; make a new session");
     const CudaProgram& program = *programs_[artifact];
     const auto stream = static_cast<cu::Stream>(stream_handle);
     const ContextScope current(*driver_, context_->get());

@@ -2,7 +2,7 @@
 //
 // DeviceState lives in GPU memory (host memory on the host machine), one per Session and rank; zeroed once.
 // HostLines live in pinned host memory, written by the proxy and the watchdog, polled by one relay agent alone:
-// every field that it polls has its own line.
+// every field that it polls has its own line. An agent that gives up sets `abort` there too, for the next launch to see.
 #pragma once
 #include "flag.h"
 #include "transfer_command.h"

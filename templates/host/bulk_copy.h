@@ -74,8 +74,10 @@ void load_bytes(Agent& ag, Bytes<Count>& dst, const u8* src, i64 bytes, Barrier&
     const BulkCopy copy{dst.data, src, n, n, n, 1, n, 1};
     ag.engine->bulk_load(ag.handle, ag.elected, &copy, &bar);
 }
+// Not by an agent whose wait gave up: a peer that has not entered may still read the bank that it would write.
 template <i64 Count>
 void put_bytes(Agent& ag, u8* dst, const Bytes<Count>& src, i64 bytes) {
+    if (ag.stopped) return;
     const u64 n = static_cast<u64>(bytes);
     const BulkCopy copy{dst, src.data, n, n, n, 1, n, 1};
     ag.engine->bulk_store(ag.handle, ag.elected, &copy);

@@ -34,6 +34,17 @@ protected:
     TestRequest request_;
 };
 
+#ifndef PLAIT_WITH_HOST_JIT
+TEST_F(Compile, WithoutTheHostCompilerSaysWhatToInstall) {
+    try {
+        compile_request(request_);
+        FAIL() << "compiled without a compiler";
+    } catch (const CompileError& error) {
+        EXPECT_NE(error.message().find("PLAIT_HOST_JIT=OFF"), std::string::npos);
+        EXPECT_NE(error.hint().find("libclang-19-dev"), std::string::npos);
+    }
+}
+#else
 TEST_F(Compile, MakesAnArtifactThatSaysWhatItIs) {
     const Artifact artifact = compile_request(request_);
     EXPECT_EQ(artifact.code.substr(1, 3), "ELF");
@@ -97,6 +108,8 @@ TEST_F(Compile, DumpKeepsThePlanBesideTheArtifact) {
         EXPECT_TRUE(file_exists(folder + "/" + name)) << name;
     EXPECT_NO_THROW(parse_plan(read_file(folder + "/plan.txt")));
 }
+
+#endif
 
 TEST_F(Compile, RefusesAPlanOfAnotherTarget) {
     Target other = request_.target();

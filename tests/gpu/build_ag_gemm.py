@@ -2,7 +2,7 @@
 
     python3 tests/gpu/build_ag_gemm.py OUT_FOLDER SHAPES_TOOL
 
-SHAPES_TOOL prints kernel_shapes.h for `n transpose_b dtype` (wgmma_text). Needs nvcc, no GPU. Fails on a spill in a
+SHAPES_TOOL prints kernel_shapes.h for `n transpose_b dtype` (README.md: wgmma_text; not built by this tree). Needs nvcc, no GPU. Fails on a spill in a
 consumer and on ptxas' messages that it serialised wgmma.
 """
 import json

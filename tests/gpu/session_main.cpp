@@ -1,8 +1,8 @@
 // Runs an artifact through the Session on real GPUs and checks what comes out. Needs no torch, no CUDA toolkit.
 //
-//   gpu_session DIR [--m M] [--launches I] [--devices D] [--sm-budget C] [--network ordered|unordered] [--activation
-//   NAME]
-//               [--bursts B] [--wait-seconds S] [--rows R] [--tile-m T] [--tile-n T] [--dump DIR] [--seed S] [--graph]
+//   gpu_session DIR [--m M] [--launches I] [--devices D] [--sm-budget C] [--network ordered|unordered]
+//               [--activation NAME] [--bursts B] [--wait-seconds S] [--rows R] [--tile-m T] [--tile-n T]
+//               [--dump DIR] [--seed S] [--graph]
 //
 // DIR was written by plaitc for sm_90a. Its ranks are threads of this process, rank r on device r mod D. Phase 1: I
 // launches, each with other inputs, NaN in the output and in every receive buffer before, checked against the CPU

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 import plait
+from plait.jit import placed_view
 from plait.reference import check_tiles, evaluate
 from plait.tensor import pack, unpack
 
@@ -239,3 +242,24 @@ def test_torch_tensors_in_simulation(cache: str) -> None:
     for output in outputs:
         assert output.dtype == torch.bfloat16
         assert (output.double() - expected).abs().max() <= 2.0**-8 * expected.abs().max() * 1.01
+
+
+def test_what_a_session_warmed_up_ends_with_it() -> None:
+    layer = simple()
+    sessions = [plait.Session.__new__(plait.Session) for _ in range(2)]   # ids of dead sessions come again
+    shapes = layer._shapes_of((), None, 8)
+    for session in sessions:
+        layer._warm.setdefault(session, {})[shapes] = object()
+    del sessions[0], session
+    gc.collect()
+    assert list(layer._warm) == sessions
+
+
+def test_tensors_elsewhere_than_the_session_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    session = plait.Session.__new__(plait.Session)
+    session.device = 1
+    with pytest.raises(plait.ArgumentError, match=r"out\[0\] lies on cpu, this session takes cuda:1"):
+        placed_view(torch.zeros(2, 8, dtype=torch.bfloat16), "out[0]", session)
+    with pytest.raises(plait.ArgumentError, match="lies on meta, this session takes cpu"):
+        placed_view(torch.zeros(2, 8, dtype=torch.bfloat16, device="meta"), "a[0]", plait.SimSession("1x2"))

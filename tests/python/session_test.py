@@ -8,7 +8,7 @@ import time
 import pytest
 
 import plait
-from plait.session import default_topology, schedule_path, store_callbacks, topology
+from plait.session import default_topology, schedule_path, session_prefix, store_callbacks, topology
 
 
 class FakeStore:
@@ -111,3 +111,12 @@ def test_a_gpu_session_without_process_group_says_what_to_call() -> None:
     with pytest.raises((plait.ArgumentError, plait.DeviceError)) as caught:
         plait.Session()
     assert caught.value.hint
+
+
+def test_a_second_session_of_one_name_reads_nothing_that_the_first_left() -> None:
+    dist = pytest.importorskip("torch.distributed")
+    store = dist.HashStore()
+    first = {session_prefix(store, "plait", rank) for rank in range(2)}
+    second = {session_prefix(store, "plait", rank) for rank in range(2)}
+    assert len(first) == len(second) == 1 and first != second
+    assert session_prefix(store, "other", 0) not in first | second

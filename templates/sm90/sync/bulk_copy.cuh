@@ -53,9 +53,10 @@ PLAIT_DEVICE void load_bytes(Agent& ag, Bytes<Count>& dst, const u8* src, i64 by
     if (ag.elected()) ptx::bulk_load(ptx::shared_address(&dst), src, static_cast<u32>(bytes), ptx::shared_address(&bar));
 }
 
+// Not by an agent whose wait gave up: a peer that has not entered may still read the bank that it would write.
 template <i64 Count>
 PLAIT_DEVICE void put_bytes(Agent& ag, u8* dst, const Bytes<Count>& src, i64 bytes) {
-    if (ag.elected()) ptx::bulk_store(dst, ptx::shared_address(&src), static_cast<u32>(bytes));
+    if (ag.elected() && !ag.stopped) ptx::bulk_store(dst, ptx::shared_address(&src), static_cast<u32>(bytes));
 }
 
 PLAIT_DEVICE void bulk_commit(Agent& ag) {

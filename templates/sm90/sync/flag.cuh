@@ -28,6 +28,7 @@ PLAIT_DEVICE void report_stall(Agent& ag, const Args& args, const Flag* flag, u6
         state->stall.cta = static_cast<u64>(ag.cta);
     }
     ptx::store_release_sys(&state->abort, 1);
+    ptx::store_release_sys(&args.launch.host->abort, 1);   // the host's next launch refuses, see Session::launch
 }
 
 // Words of the Session's own area (`entered`) wait for another rank's launch, everything else for its work.

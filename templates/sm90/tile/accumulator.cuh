@@ -21,7 +21,7 @@ template <i64 M, i64 N, class Function>
 PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     static_assert(N % 16 == 0, "columns are worked on in groups of 16 or 64");
     constexpr i64 total = M / 64 * N / 2;
-    constexpr i64 columns = total <= 128 && N % 64 == 0 ? 64 : 16;
+    constexpr i64 columns = total <= 128 && N % 64 == 0 ? 32 : 8;
     constexpr i64 group = columns / 2;
     f32* value = &acc.value[0][0];
 #pragma unroll 1

@@ -47,6 +47,7 @@ protected:
     std::string folder_;
 };
 
+#ifdef PLAIT_WITH_HOST_JIT
 TEST_F(Plaitc, WritesAFolderThatTheRuntimeLoads) {
     const Outcome outcome = run(kSmall + " --target host -o " + folder_ + "/out");
     ASSERT_EQ(outcome.status, 0) << outcome.output;
@@ -57,6 +58,23 @@ TEST_F(Plaitc, WritesAFolderThatTheRuntimeLoads) {
     EXPECT_NE(artifact.source.find("// ---- role compute"), std::string::npos);
 }
 
+// A folder that held another target's code holds one target's code afterwards.
+TEST_F(Plaitc, ReplacesWhatTheFolderHeldBefore) {
+    fs::create_directories(folder_ + "/out");
+    write_file_atomically(folder_ + "/out/kernel.cubin", "stale");
+    ASSERT_EQ(run(kSmall + " --target host -o " + folder_ + "/out").status, 0);
+    EXPECT_NO_THROW(load_artifact(folder_ + "/out"));
+}
+
+#else
+TEST_F(Plaitc, WithoutTheHostCompilerSaysWhatToInstall) {
+    const Outcome outcome = run(kSmall + " --target host -o " + folder_ + "/out");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.output.find("libclang-19-dev"), std::string::npos) << outcome.output;
+}
+#endif
+
+#ifdef PLAIT_WITH_CUDA
 TEST_F(Plaitc, MakesACubinWithoutEnvironmentOrGpu) {
     const Outcome outcome = run(kSmall + " --target sm_90a -o " + folder_ + "/out --print summary");
     if (outcome.output.find("libnvrtc") != std::string::npos) GTEST_SKIP() << outcome.output;
@@ -67,13 +85,13 @@ TEST_F(Plaitc, MakesACubinWithoutEnvironmentOrGpu) {
     EXPECT_NE(outcome.output.find("registers"), std::string::npos);
 }
 
-// A folder that held another target's code holds one target's code afterwards.
-TEST_F(Plaitc, ReplacesWhatTheFolderHeldBefore) {
-    fs::create_directories(folder_ + "/out");
-    write_file_atomically(folder_ + "/out/kernel.cubin", "stale");
-    ASSERT_EQ(run(kSmall + " --target host -o " + folder_ + "/out").status, 0);
-    EXPECT_NO_THROW(load_artifact(folder_ + "/out"));
+#else
+TEST_F(Plaitc, WithoutNvrtcSaysHowToBuildWithIt) {
+    const Outcome outcome = run(kSmall + " --target sm_90a -o " + folder_ + "/out");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.output.find("PLAIT_CUDA=ON"), std::string::npos) << outcome.output;
 }
+#endif
 
 TEST_F(Plaitc, PrintsAPlanThatParses) {
     const Outcome outcome = run(kSmall + " --target host --print plan --set stages=3");
