@@ -38,7 +38,18 @@ fs::path this_library() {
     return fs::canonical(info.dli_fname, ignored);
 }
 
+// NVRTC opens its builtins by bare name when it first compiles, and the wheel's has no search path of its own: on a
+// machine without the toolkit they are found only if they are loaded already.
+void load_builtins_beside(const std::string& nvrtc) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(fs::path(nvrtc).parent_path(), ignored)) {
+        if (!entry.path().filename().string().starts_with("libnvrtc-builtins.so")) continue;
+        Library::open("compiling for sm_90a", {entry.path().string()}, "", kInstall).keep_loaded();
+    }
+}
+
 NvrtcLibrary bind_all(Library library) {
+    load_builtins_beside(library.path());
     NvrtcLibrary nvrtc{};
     nvrtc.path = library.path();
     auto bind = [&]<class R, class... A>(const char* symbol, R (*&function)(A...)) {

@@ -168,7 +168,8 @@ class JitFunction:
     def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, session: Any) -> Compiled:
         name = re.sub(r"\W+", "_", self._function.__name__).strip("_") or "kernel"
         text = json.dumps(schedule_file(name, graph, m_max, sizes["N"], sizes["K"]))
-        knobs = {**default_knobs(sizes["N"]), **self._schedule}
+        gathers = any(op["op"] == "all_gather" for op in graph["ops"])
+        knobs = {**default_knobs(sizes["N"], gathers), **self._schedule}
         origin = f"@plait.jit {self._function.__name__}"
         request = _core.Request(text, origin, session.topology, session.target, knobs)
         artifact, stats = request.compile(self._cache_dir)
@@ -236,9 +237,11 @@ def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int) 
     return {"graph": {"name": name, **graph}, "schedule": {}, "problem": {"m_max": m_max, "n": n, "k": k}}
 
 
-def default_knobs(n: int) -> dict[str, str]:
-    """What differs from the knobs' own defaults for this problem: no tile wider than the output."""
-    return {"tile_n": str(min(256, -(-n // 64) * 64))}
+def default_knobs(n: int, gathers: bool = True) -> dict[str, str]:
+    """What differs from the knobs' own defaults for this problem: no tile wider than the output; 16 row tiles a raster
+    group where nothing is gathered (1 to 3 % faster than 8, docs/results)."""
+    knobs = {"tile_n": str(min(256, -(-n // 64) * 64))}
+    return knobs if gathers else {**knobs, "raster_group": "16"}
 
 
 def read_knobs(schedule: Any) -> dict[str, str]:

@@ -71,6 +71,23 @@ protected:
     SimRankMemory memory_;
 };
 
+TEST_F(HostMachine, AnAgentThatGaveUpPutsNothing) {
+    u8* const target = memory_.workspace() + 4096;
+    std::memset(target, 7, 64);
+    for (const bool stopped : {true, false}) {
+        run(true, [&](Agent& ag, const Args&, Shared& sh) {
+            declare_access(ag, Access::Write, sh.a[0].data, 64);
+            std::memset(sh.a[0].data, 0, 64);
+            fence_async_shared(ag);
+            ag.stopped = stopped;
+            put_bytes(ag, target, sh.a[0], 64);
+            bulk_commit(ag);
+            bulk_wait<0>(ag);
+        });
+        EXPECT_EQ(target[0], stopped ? 7 : 0);
+    }
+}
+
 void fill_operands(Agent& ag, Shared& sh) {
     Random random(3);
     for (Bytes<64 * 128>& a : sh.a) {

@@ -39,7 +39,8 @@ TEST(Sm90Ordering, SignalsReleaseAtTheScopeGiven) {
 
 TEST(Sm90Ordering, WaitsAcquireAtTheScopeGivenAndLeaveOnAbort) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
-    // Look and poll; every 64 polls the abort word; past the deadline the stall record, claimed once, then abort.
+    // Look and poll; every 64 polls the abort word; past the deadline the stall record, claimed once, then abort,
+    // for this GPU's agents and for the host.
     const auto polling = [](const std::string& acquire) {
         return std::vector<std::string>{"atom.relaxed.gpu.global.cas.b64", acquire, "ld.relaxed.gpu.global.u64", "st.global.u64", "st.release.sys.global.u64"};
     };

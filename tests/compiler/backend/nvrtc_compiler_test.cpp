@@ -1,6 +1,7 @@
 // NVRTC without a GPU. Where the machine has no NVRTC the compile tests are skipped, the rest is not.
 #include "compiler/backend/nvrtc_compiler.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -104,6 +105,24 @@ TEST(Nvrtc, IsFoundInTheWheelBesideProgramAndModule) {
     EXPECT_EQ(nvrtc_candidates_near(packages + "/plait/_core.so").front(), wheel);
     EXPECT_EQ(nvrtc_candidates_near(root + "/.venv/bin/plaitc").front(), wheel);
     remove_recursively(root);
+}
+
+// NVRTC of a wheel has no search path: without the toolkit it failed at its first compilation, for want of its builtins.
+TEST(Nvrtc, BuiltinsBesideTheLibraryAreLoadedWithIt) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    const std::filesystem::path folder = std::filesystem::path(open_nvrtc().path).parent_path();
+    int found = 0;
+    if (!folder.empty()) {
+        for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+            const std::string name = entry.path().filename().string();
+            if (!name.starts_with("libnvrtc-builtins.so") || entry.is_symlink()) continue;
+            ++found;
+            void* loaded = dlopen(entry.path().c_str(), RTLD_NOW | RTLD_NOLOAD);
+            EXPECT_NE(loaded, nullptr) << name;
+            if (loaded) dlclose(loaded);
+        }
+    }
+    if (found == 0) GTEST_SKIP() << "NVRTC comes from the loader's path";
 }
 
 TEST(Nvrtc, FlagsHoldNoPath) {

@@ -18,7 +18,7 @@ constexpr i64 tile_k = 64;
 constexpr i64 k_blocks = 16;
 constexpr i64 stages = 4;
 constexpr i64 col_tiles = 4;
-constexpr i64 raster_group = 16;
+constexpr i64 raster_group = 8;
 
 struct Args {
     Launch launch;
