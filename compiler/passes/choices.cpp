@@ -15,11 +15,13 @@ constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignme
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Registers a thread: what setmaxnreg gives, in steps of 8, out of 64 Ki for 128 producers and the consumers.
-// A loader that runs several roles needs 56 (measured on an H200: at 40 ptxas spills up to 90 bytes of it).
+// Registers a thread: what setmaxnreg gives, in steps of 8, out of what the launch got: 168 x threads. A loader that runs
+// several roles spills at 40 and, in the largest plans, at 56; consumers with up to 128 registers of accumulator are
+// at ease with 216, and those with more need all that there is.
 void choose_registers(Choices* c) {
-    c->producer_registers = 56;
-    c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? 224 : 152;
+    const bool wide = c->consumer_rows * c->tile_n > 128 * 128;
+    c->producer_registers = c->consumers == 2 && !wide ? 72 : 56;
+    c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? (wide ? 224 : 216) : 152;
 }
 
 RoleChoice choose_role(const Schedule& schedule, const std::string& role, bool has_work) {

@@ -27,11 +27,14 @@ void check_split(const Plan& plan, const Target& target, Diagnostics* findings) 
                              "registers", "setmaxnreg takes multiples of 8 from 24 to 256"});
     }
     const std::int64_t used = kWarpgroup * (plan.producer_registers + consumers * plan.consumer_registers);
-    if (used > target.registers_per_sm) {
+    // setmaxnreg hands out what the launch got, in steps of 8 a thread, not the whole register file (24/240 starts at 384
+    // threads, 32/240 never does).
+    const std::int64_t pool = target.registers_per_sm / plan.threads / 8 * 8 * plan.threads;
+    if (used > pool) {
         findings->push_back(
             {"check_registers",
-             fmt::format("128 x {} + {} x 128 x {} = {} registers, an SM has {}", plan.producer_registers, consumers,
-                         plan.consumer_registers, used, target.registers_per_sm),
+             fmt::format("128 x {} + {} x 128 x {} = {} registers, a launch of {} threads gets {}", plan.producer_registers,
+                         consumers, plan.consumer_registers, used, plan.threads, pool),
              "/schedule/consumer_warpgroups", "use fewer consumer warpgroups or fewer registers"});
     }
 }

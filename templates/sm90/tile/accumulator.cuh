@@ -23,21 +23,6 @@ PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     constexpr i64 total = M / 64 * N / 2;
     constexpr i64 columns = total <= 128 && N % 64 == 0 ? 32 : 16;
     constexpr i64 group = columns / 2;
-    if constexpr (total > 128) {
-        const i64 c0 = (col & ~i64{1}) + ag.lane % 4 * 2;
-        const i64 r0 = row + ag.warp * 16 + ag.lane / 4;
-#pragma unroll
-        for (i64 first = 0; first < total; first += 8) {
-#pragma unroll
-            for (i64 i = first; i < first + 8; i += 1) {
-                const i64 b = i / (N / 2), e = i % (N / 2);
-                f32& x = acc.value[b][e];
-                x = f(r0 + b * 64 + e / 2 % 2 * 8, (c0 + e / 4 * 8) | e % 2, x);
-            }
-            ptx::sync_warp();
-        }
-        return;
-    }
     f32* value = &acc.value[0][0];
 #pragma unroll 1
     for (i64 done = 0; done < total; done += group) {

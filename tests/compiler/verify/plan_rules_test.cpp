@@ -75,11 +75,11 @@ TEST_F(CheckMemory, PutBeyondTheBuffer) {
 using CheckRegisters = Planted;
 TEST_F(CheckRegisters, MoreThanTheSmHas) {
     plan.consumer_registers = 240;
-    expect("check_registers", "128 x 56 + 2 x 128 x 240 = 68608 registers, an SM has 65536");
+    expect("check_registers", "128 x 72 + 2 x 128 x 240 = 70656 registers, a launch of 384 threads gets 64512");
 }
 TEST_F(CheckRegisters, AccumulatorBeyondItsShare) {
     set_operand(&plan, "compute_consumer0", Op::AccDeclare, "rows", "128");
-    expect("check_registers", "accumulator of 128 x 256 takes 256 registers a thread, 192 are left of 224");
+    expect("check_registers", "accumulator of 128 x 256 takes 256 registers a thread, 184 are left of 216");
 }
 
 using CheckMaps = Planted;

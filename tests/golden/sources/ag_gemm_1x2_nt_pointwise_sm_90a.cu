@@ -377,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     }
     cta_barrier(ag);
     if (ag.warpgroup == 0) {
-        registers_producer<56>();
+        registers_producer<72>();
         if (ag.is_thread(0, 0)) {
             // loader
             if (cta < min(8, ctas)) intra_comm_pusher(ag, args, sh);
@@ -389,11 +389,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         }
     }
     if (ag.warpgroup == 1) {
-        registers_consumer<224>();
+        registers_consumer<216>();
         compute_consumer0(ag, args, sh);
     }
     if (ag.warpgroup == 2) {
-        registers_consumer<224>();
+        registers_consumer<216>();
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
