@@ -85,6 +85,8 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.intra_comm = choose_role(schedule, "intra_comm", c.communicates && c.locals > 1);
     c.inter_send = choose_role(schedule, "inter_send", c.communicates && c.nodes > 1);
 
+    // A mover has copy slots of its own; four would cost the operand ring a stage.
+    if (c.any("warp") && !schedule.is_set("pieces")) c.pieces = std::min<std::int64_t>(c.pieces, 3);
     if (!schedule.is_set("stages")) {
         while (c.stages > 2 && shared_bytes(c) > target.shared_memory_bytes) c.stages -= 1;
     }

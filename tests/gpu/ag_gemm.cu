@@ -37,7 +37,7 @@ struct Args {
     const bf16* b;
     bf16* c;
 #ifdef P_EPILOGUE
-    const bf16* bias;
+    const f32* bias;
     const bf16* residual;
 #endif
     TensorMap a_map[3];

@@ -1,9 +1,8 @@
 """Compiles ag_gemm.cu for the configurations that run_ag_gemm.py launches: cubins and configs.json into one folder.
 
-    python3 tests/gpu/build_ag_gemm.py OUT_FOLDER SHAPES_TOOL
+    python3 tests/gpu/build_ag_gemm.py OUT_FOLDER build/bin/wgmma_shapes
 
-SHAPES_TOOL prints kernel_shapes.h for `n transpose_b dtype` (README.md: wgmma_text; not built by this tree). Needs nvcc, no GPU. Fails on a spill in a
-consumer and on ptxas' messages that it serialised wgmma.
+Needs nvcc, no GPU. Prints each kernel's spills; fails on ptxas' messages that it serialised wgmma or ignored setmaxnreg.
 """
 import json
 import pathlib

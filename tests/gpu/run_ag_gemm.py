@@ -68,7 +68,7 @@ class Kernel:
     """A configuration on one GPU, bound to its tensors."""
 
     def __init__(self, folder, c, gpu, rank, m, a, b, out, peers_workspace=None, wait_ms=2000, epilogue=()):
-        """epilogue: bias [n] and residual [m, n] where the configuration has one."""
+        """epilogue: bias f32 [n] and residual bf16 [m, n] where the configuration has one."""
         self.epilogue = epilogue
         self.c, self.gpu, self.m, self.out = c, gpu, m, out
         gpu.current()
@@ -209,8 +209,8 @@ def gemm_checks(folder, configs, gpu):
         out = torch.full((m, c["n"]), float("nan"), device=gpu.device, dtype=torch.bfloat16)
         epilogue = ()
         if c["epilogue"]:
-            bias, residual = (torch.randn(shape, device=gpu.device).bfloat16() for shape in ((c["n"],), (m, c["n"])))
-            reference = torch.nn.functional.gelu(reference + bias.float()) + residual.float()
+            bias, residual = torch.randn(c["n"], device=gpu.device), torch.randn(m, c["n"], device=gpu.device).bfloat16()
+            reference = torch.nn.functional.gelu(reference + bias) + residual.float()
             epilogue = (bias, residual)
         kernel = Kernel(folder, c, gpu, 0, m, a, weight, out, epilogue=epilogue)
         worst = (0, 0.0, 0)
@@ -231,7 +231,10 @@ def gemm_times(folder, configs, gpu, m, n, k):
     outs = [torch.empty(m, n, device=gpu.device, dtype=torch.bfloat16) for _ in range(2)]
     candidates = {"torch.matmul nn": [lambda: torch.matmul(a, b, out=outs[0])],
                   "torch.matmul nt": [lambda: torch.matmul(a, b_nt.t(), out=outs[0])]}
-    epilogue = (b[0].clone(), torch.randn(m, n, device=gpu.device).bfloat16())
+    bias, residual = torch.randn(n, device=gpu.device), torch.randn(m, n, device=gpu.device).bfloat16()
+    epilogue, bias_bf16 = (bias, residual), bias.bfloat16()
+    candidates["torch addmm, gelu, add residual"] = [
+        lambda: torch.add(torch.nn.functional.gelu(torch.addmm(bias_bf16, a, b, out=outs[0])), residual, out=outs[0])]
     for c in configs:
         if (c["n"], c["k"], c["world"]) == (n, k, 1):
             kernel = Kernel(folder, c, gpu, 0, m, a, b if c["nn"] else b_nt, outs[1], epilogue=epilogue if c["epilogue"] else ())

@@ -19,7 +19,7 @@ struct Acc {
 // spill the accumulator, and ptxas takes ten seconds over gelu. A larger group costs fewer moves and more registers.
 template <i64 M, i64 N, class Function>
 PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
-    static_assert(N % 16 == 0, "columns are worked on in groups of 16 or 64");
+    static_assert(N % 16 == 0, "columns are worked on in groups of 16 or 32");
     constexpr i64 total = M / 64 * N / 2;
     constexpr i64 columns = total <= 128 && N % 64 == 0 ? 32 : 16;
     constexpr i64 group = columns / 2;

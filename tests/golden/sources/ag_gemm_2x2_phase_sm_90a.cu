@@ -26,8 +26,8 @@ constexpr i64 shard_max = 512;
 constexpr i64 chunk_rows = 64;
 constexpr i64 chunks_max = 8;
 constexpr i64 piece_bytes = 16384;
-constexpr i64 pieces = 3;
-constexpr i64 lag = 1;
+constexpr i64 pieces = 4;
+constexpr i64 lag = 2;
 constexpr u64 a_full_offset = 0;   // bf16 [2, 4, 512, 1024]
 constexpr u64 a_ready_offset = 8388608;   // 32 flags
 
@@ -58,8 +58,8 @@ struct Shared {
     Barrier ab_empty[4];
     Barrier tile_full[2];
     Barrier tile_empty[2];
-    Barrier inter_send_full[3];
-    Barrier intra_comm_full[3];
+    Barrier inter_send_full[4];
+    Barrier intra_comm_full[4];
 };
 static_assert(sizeof(Shared) == 230400);
 
@@ -467,8 +467,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_empty[i], 2 * kWarpgroupArrivals);
-        for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.inter_send_full[i], 1);
-        for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.intra_comm_full[i], 1);
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.inter_send_full[i], 1);
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.intra_comm_full[i], 1);
         fence_barrier_init(ag);
     }
     cta_barrier(ag);
