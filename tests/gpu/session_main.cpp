@@ -421,11 +421,15 @@ private:
         cu::Event start, end;
         call(driver_->event_create(&start, cu::kEventDefault), "event");
         call(driver_->event_create(&end, cu::kEventDefault), "event");
+        // Uploads first: a copy from pageable memory behind a launch waits for it inside the driver, and where the ranks
+        // share a context the peer's launch, which this one waits for, cannot be enqueued meanwhile.
         for (int set = 0; set < kSets; ++set) {
             upload(rank, set);
             poison_outputs(rank, set);
-            enqueue(set);
         }
+        finish(rank);
+        sync_.arrive_and_wait();
+        for (int set = 0; set < kSets; ++set) enqueue(set);
         finish(rank);
         sync_.arrive_and_wait();
         call(driver_->event_record(start, own.stream, 0), "event");
