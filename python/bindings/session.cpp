@@ -9,6 +9,7 @@
 
 #include "python/bindings/bindings.h"
 #include "runtime/base/error.h"
+#include "runtime/device/machine_topology.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,6 +71,8 @@ std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object s
 }  // namespace
 
 void bind_session(nb::module_& module) {
+    module.def("machine_topology", [](int nodes, int gpus_per_node) { return machine_topology(*open_cuda_driver(), nodes, gpus_per_node); },
+               "nodes"_a, "gpus_per_node"_a);
     nb::class_<Session>(module, "Session")
         .def_static("create", &create, "topology"_a, "rank"_a, "set"_a, "get"_a, "device"_a, "workspace_bytes"_a,
                     "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "network"_a)

@@ -125,9 +125,8 @@ class Session:
         self.device = torch.cuda.current_device() if device is None else device
         if shape is None:
             launched = _core.launcher()["local_world"]   # torchrun, Slurm or OpenMPI says; -1 where none does
-            shape = default_topology(dist.get_world_size(),
-                                     gpus_per_node or (launched if launched > 0 else torch.cuda.device_count()),
-                                     torch.cuda.get_device_properties(self.device).multi_processor_count)
+            nodes, locals_ = node_shape(dist.get_world_size(), gpus_per_node or (launched if launched > 0 else torch.cuda.device_count()))
+            shape = _core.machine_topology(nodes, locals_)
         self.topology = topology(shape)
         self.world = self.topology.world
         if store is None:
@@ -171,16 +170,12 @@ class Session:
         self._session.abort()
 
 
-def default_topology(world: int, gpus_per_node: int, sms: int) -> _core.Topology:
-    """world ranks on nodes of gpus_per_node GPUs (fewer where the world is smaller), H200-like."""
-    import json
-
+def node_shape(world: int, gpus_per_node: int) -> tuple[int, int]:
+    """(nodes, GPUs per node) of `world` ranks on nodes of gpus_per_node GPUs, fewer where the world is smaller."""
     locals_ = min(world, gpus_per_node)
     if world % locals_:
         raise ArgumentError(f"{world} ranks are not a multiple of {locals_} GPUs per node", "pass a topology file as shape=")
-    described = json.loads(_core.Topology.simulated(f"{world // locals_}x{locals_}").to_json())
-    described.update(name=f"{world // locals_}x{locals_}", arch="sm_90a", sms=sms)
-    return _core.Topology.from_json(json.dumps(described), "torch.distributed's world")
+    return world // locals_, locals_
 
 
 def session_prefix(store: Any, name: str, rank: int) -> str:

@@ -42,6 +42,7 @@ inline constexpr int kMultiprocessorCount = 16;
 inline constexpr int kComputeCapabilityMajor = 75;
 inline constexpr int kComputeCapabilityMinor = 76;
 inline constexpr int kCooperativeLaunch = 95;
+inline constexpr int kMaxRegistersPerMultiprocessor = 82;
 inline constexpr int kMaxSharedMemoryPerBlockOptin = 97;
 inline constexpr int kVirtualMemoryManagementSupported = 102;
 inline constexpr int kPosixFileDescriptorSupported = 103;

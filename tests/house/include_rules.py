@@ -19,7 +19,7 @@ BINDINGS = {
     "compiler/compile.h", "compiler/ir", "compiler/passes/lower.h", "compiler/codegen/emit.h", "compiler/backend/clang_jit.h",
     "compiler/backend/cache.h", "compiler/backend/nvrtc_library.h", "runtime/base/error.h", "runtime/base/settings.h",
     "runtime/base/dl.h", "runtime/artifact/artifact.h", "runtime/artifact/host_module.h", "runtime/topology/topology.h",
-    "runtime/device/driver.h", "runtime/session/bind.h", "runtime/session/cluster.h", "runtime/session/session.h",
+    "runtime/device/driver.h", "runtime/device/machine_topology.h", "runtime/session/bind.h", "runtime/session/cluster.h", "runtime/session/session.h",
     "runtime/session/rendezvous.h", "runtime/trace", "python/bindings",
 }
 

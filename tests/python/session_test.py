@@ -8,7 +8,7 @@ import time
 import pytest
 
 import plait
-from plait.session import default_topology, schedule_path, session_prefix, store_callbacks, topology
+from plait.session import node_shape, schedule_path, session_prefix, store_callbacks, topology
 
 
 class FakeStore:
@@ -58,15 +58,14 @@ def test_torch_s_own_store_works() -> None:
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize(("world", "gpus", "label"), [(1, 8, "1x1"), (2, 8, "1x2"), (8, 8, "1x8"), (16, 8, "2x8")])
-def test_the_default_topology_is_the_processes_of_the_world(world: int, gpus: int, label: str) -> None:
-    made = default_topology(world, gpus, 132)
-    assert (made.label(), made.world, made.sms, made.arch) == (label, world, 132, "sm_90a")
+@pytest.mark.parametrize(("world", "gpus", "shape"), [(1, 8, (1, 1)), (2, 8, (1, 2)), (8, 8, (1, 8)), (16, 8, (2, 8))])
+def test_the_default_topology_is_the_processes_of_the_world(world: int, gpus: int, shape: tuple[int, int]) -> None:
+    assert node_shape(world, gpus) == shape
 
 
 def test_a_world_that_fills_no_whole_nodes_is_refused() -> None:
     with pytest.raises(plait.ArgumentError, match="12 ranks are not a multiple of 8"):
-        default_topology(12, 8, 132)
+        node_shape(12, 8)
 
 
 def test_topology_from_label_file_and_itself(tmp_path) -> None:

@@ -170,6 +170,7 @@ void FakeDriver::fill_devices(Driver& driver) {
         const std::map<int, int> values = {{cu::kMultiprocessorCount, options_.sms},
                                            {cu::kComputeCapabilityMajor, options_.major},
                                            {cu::kComputeCapabilityMinor, options_.minor},
+                                           {cu::kMaxRegistersPerMultiprocessor, 65536},
                                            {cu::kMaxSharedMemoryPerBlockOptin, 232448}};
         const auto found = values.find(attribute);
         *value = found == values.end() ? 1 : found->second;
