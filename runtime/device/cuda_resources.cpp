@@ -44,7 +44,7 @@ PinnedMemory::PinnedMemory(std::shared_ptr<const Driver> driver, std::size_t byt
 PinnedMemory::~PinnedMemory() { driver_->host_free(host_); }
 
 PrivateStream::PrivateStream(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {
-    check_driver(*driver_, driver_->stream_create_with_priority(&stream_, cu::kStreamNonBlocking, cu::kStreamPriorityHighest), "creating a stream");
+    check_driver(*driver_, driver_->stream_create(&stream_, cu::kStreamNonBlocking), "creating a stream");
 }
 
 PrivateStream::~PrivateStream() { driver_->stream_destroy(stream_); }

@@ -54,9 +54,6 @@ inline constexpr int kNumRegisters = 4;
 inline constexpr int kMaxDynamicSharedSizeBytes = 8;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
-// Clamped to the highest there is. Streams of different priority never share a hardware queue: what keeps a launch
-// going (copies of a proxy, reads of its state) must not stand in a queue behind a kernel that waits for it.
-inline constexpr int kStreamPriorityHighest = -100;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kEventRecordExternal = 1;  // under capture: an event record node

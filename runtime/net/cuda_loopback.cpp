@@ -107,7 +107,7 @@ private:
     void open_peer(Peer& peer, cu::DevicePointer base, cu::DevicePointer scratch) {
         for (StreamHandle& stream : peer.streams) {
             cu::Stream created = nullptr;
-            check_driver(driver_, driver_.stream_create_with_priority(&created, cu::kStreamNonBlocking, cu::kStreamPriorityHighest),
+            check_driver(driver_, driver_.stream_create(&created, cu::kStreamNonBlocking),
                          "stream of the CUDA loopback session");
             stream = {created, driver_.stream_destroy};
             check_driver(driver_, driver_.copy_async(scratch, base, 8, created), "first copy from a peer's workspace",

@@ -346,11 +346,6 @@ void FakeDriver::fill_streams(Driver& driver) {
         *stream = make<cu::Stream>("stream");
         return cu::kSuccess;
     };
-    driver.stream_create_with_priority = [this](cu::Stream* stream, unsigned, int) -> cu::Result {
-        FAKE_BEGIN(begin("stream_create"));
-        *stream = make<cu::Stream>("stream");
-        return cu::kSuccess;
-    };
     driver.stream_destroy = [this](cu::Stream stream) -> cu::Result {
         FAKE_BEGIN(begin("stream_destroy"));
         return drop("stream", stream);
