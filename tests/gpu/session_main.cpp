@@ -503,6 +503,9 @@ private:
 }  // namespace plait::gpu_test
 
 int main(int argc, char** argv) {
+    // Read by the driver when it starts. Ranks that share a context have more streams than the default of 8 hardware
+    // queues, and a proxy's copy that stands in one queue behind a kernel which waits for it never runs.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     try {
         const auto options = plait::gpu_test::parse(argc, argv);
         return plait::gpu_test::Run(options, plait::load_artifact(options.artifact)).go();
