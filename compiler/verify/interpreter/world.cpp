@@ -176,6 +176,8 @@ std::string World::waits_for(const Agent& agent) const {
         }
     } else if (i.op == Op::FifoReserve) {
         what += fmt::format(": {} claimed, {} completed, {} slots", rank.next_position, rank.forwarded, kFifoSlots);
+    } else if (i.op == Op::TurnWait) {
+        what += fmt::format(" {}", v(0));
     } else if (i.op == Op::FifoWait) {
         what += fmt::format(" {}: {} completed", v(0), rank.forwarded);
     }

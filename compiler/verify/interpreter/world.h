@@ -87,6 +87,7 @@ struct RankState {
 struct CtaState {
     std::vector<SharedSlot> shared;
     std::vector<BarrierState> barriers;
+    std::set<std::int64_t> turns;  // passed and not taken
 };
 
 class World {
@@ -128,6 +129,7 @@ private:
     void store_box(Agent* agent, const Instruction& i);
     // matrix.cpp: what is in flight of matrix operations
     bool execute_matrix(Agent* agent, const Instruction& i);  // false: not one of its ops
+    void mma_read(Agent* agent, const Instruction& i, bool second);
     void mma_wait(Agent* agent, const Instruction& i);
     void check_release(Agent* agent, const Instruction& i, std::int64_t index);
     void bulk_wait(Agent* agent, std::size_t pending, bool reads_only);
