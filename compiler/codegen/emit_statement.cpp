@@ -124,7 +124,7 @@ void StatementPrinter::statement(const Statement& s) {
             return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
                            "{accumulate});");
         case Op::MmaCommit: return form(s, "mma_commit(ag);");
-        case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc});");
+        case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc}{$more_values});");
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
         case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
@@ -147,10 +147,29 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AgentFinished: return form(s, "agent_finished(ag, args);");
         case Op::Leave: return form(s, "leave(ag, args);");
         case Op::Trace: return form(s, "trace(ag, {$trace_kind}, {value});");
+        case Op::RowDeclare: return form(s, "Row<{rows}> {name}(ag, {$row_value});");
+        case Op::PartDeclare: return form(s, "RowPart<{rows}> {name}(ag);");
+        case Op::MaskCols: return form(s, "mask_cols(ag, {acc}, {diagonal}, {cols});");
+        case Op::RowRescale:
+            return form(s, "row_rescale(ag, {factor}, {max}, {acc}, {$scale}, {$threshold});");
+        case Op::Exp2Rows: return form(s, "exp2_rows(ag, {acc}, {$scale}, {max});");
+        case Op::RowSum: return form(s, "row_sum(ag, {sum}, {factor}, {acc});");
+        case Op::FinishRows: return form(s, "finish_rows(ag, {sum}, {part});");
+        case Op::ScaleRows: return form(s, "scale_rows(ag, {acc}, {factor});");
+        case Op::DivideRows: return form(s, "divide_rows(ag, {acc}, {sum});");
+        case Op::OperandDeclare: return form(s, "Operand<{rows}, {cols}, {dtype}> {name}(ag);");
+        case Op::AsOperand: return form(s, "as_operand(ag, {operand}, {acc});");
+        case Op::MmaIssueOperand:
+            return form(s, "mma_issue_operand<{cols}, {transpose_b}, {dtype}, {k_block}>(ag, {acc}, {operand}, sh.{b}, "
+                           "{accumulate});");
+        case Op::AccFill: return form(s, "acc_fill(ag, {acc}, {$value});");
+        case Op::Settle: return form(s, "settle(ag, {part});");
+        case Op::TurnWait: return form(s, "turn_wait(ag, {turn});");
+        case Op::TurnPass: return form(s, "turn_pass(ag, {turn});");
+        case Op::StoreLogSumExp:
+            return form(s, "store_log_sum_exp(ag, args.{tensor}, {max}, {sum}, {index}, {rows});");
         // Plans may say these; neither machine has the primitive yet.
-        case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AccFill: case Op::AddBox: case Op::RowDeclare:
-        case Op::MaskCols: case Op::RowRescale: case Op::Exp2Rows: case Op::RowSum: case Op::ScaleRows: case Op::DivideRows:
-        case Op::AsOperand: case Op::MmaIssueOperand: case Op::StoreLogSumExp:
+        case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AddBox:
             throw CompileError("plan op " + op_spec(s.op).mnemonic + " has no primitive in the tile machine yet",
                                "the plan verifies, it cannot be compiled");
     }
@@ -179,6 +198,10 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
     if (name == "$flag_offset") return flag_offset(s);
     if (name == "$wait") return std::to_string(next_wait_++);
     if (name == "$trace_kind") return trace_kind(s);
+    if (name == "$more_values") return (s.has("second") ? ", " + s.word("second") : "") + (s.has("third") ? ", " + s.word("third") : "");
+    if (name == "$row_value" && s.word("value") == "lowest") return "kLowest";
+    if (name == "$row_value" || name == "$value") return float_literal(s.word("value"));
+    if (name == "$scale" || name == "$threshold") return float_literal(s.word(name.substr(1)));
     for (const OperandSpec& spec : op_spec(s.op).operands) {
         if (spec.name == name) return is_word_kind(spec.kind) ? s.word(name) : print_source_expr(s.expr(name));
     }

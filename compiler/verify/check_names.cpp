@@ -129,7 +129,8 @@ private:
                     break;
                 case Op::AccDeclare:
                 case Op::RowDeclare:
-                case Op::AsOperand:
+                case Op::PartDeclare:
+                case Op::OperandDeclare:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::For:
@@ -195,8 +196,8 @@ private:
     void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe",   "acc", "relay", "position",
-                                                        "factor", "max", "sum",   "operand"};
+        static const std::set<std::string> kDeclared = {"pipe", "acc",  "relay",   "position", "factor", "max",
+                                                        "sum",  "part", "operand", "second",   "third"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {

@@ -38,7 +38,9 @@ public:
             out_.definition = &program;
             out_.first_cta = expr(program.first_cta);
             out_.last_cta = expr(program.last_cta);
+            values_.clear();
             block(program.body);
+            code_.values = std::max(code_.values, int(values_.size()));
             code_.programs.push_back(std::move(out_));
             code_.slots = std::max(code_.slots, next_);
         }
@@ -106,7 +108,7 @@ private:
                 return;
             }
             case Op::Map:
-                emit(s);
+                emit(s).values = {register_value(s.word("acc"))};
                 return;  // its body is pointwise and touches the accumulator alone
             default:
                 simple(s);
@@ -166,6 +168,7 @@ private:
             if (spec.kind == 's') shared(s.expr(spec.name), &i);
             if (spec.kind == 'b') object(s.expr(spec.name), code_.first_barrier, plan_.barriers, &i);
             if (spec.kind == 'f') flag(s.word(spec.name), &i);
+            if (holds_registers(s.op, spec.name)) i.values.push_back(register_value(s.word(spec.name)));
             if (spec.kind == 'u') i.buffer = position(plan_.buffers, s.word(spec.name));
             if (spec.name == "source" && find_buffer(plan_, s.word("source")) != nullptr)
                 i.buffer = position(plan_.buffers, s.word("source"));
@@ -209,6 +212,15 @@ private:
         out_.code.push_back(std::move(i));
     }
 
+    // Operands that name an accumulator or a register operand, which a matrix operation may be using.
+    static bool holds_registers(Op op, const std::string& operand) {
+        if (operand == "name") return op == Op::AccDeclare || op == Op::OperandDeclare;
+        return operand == "acc" || operand == "operand" || operand == "second" || operand == "third";
+    }
+    int register_value(const std::string& name) {
+        return values_.insert({name, int(values_.size())}).first->second;
+    }
+
     void shared(const Expr& ref, Instruction* i) {
         const int array = position(plan_.shared, ref_name(ref));
         const bool second = i->shared >= 0;
@@ -228,7 +240,7 @@ private:
     const Plan& plan_;
     Code code_;
     Program out_;
-    std::map<std::string, int> global_, local_;
+    std::map<std::string, int> global_, local_, values_;
     std::map<std::string, CompiledExpr> pipe_slots_;
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;

@@ -1,4 +1,4 @@
-// Copies and matrix operations of an agent: what is in flight, and what it has waited for.
+// Copies of an agent: what is in flight, and what it has waited for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,57 +31,14 @@ bool World::execute_copy(Agent* agent, const Instruction& i) {
         case Op::BulkWaitRead:
             bulk_wait(agent, std::size_t(value(*agent, i.operands[0])), i.op == Op::BulkWaitRead);
             return true;
-        case Op::MmaIssue:
-            for (bool second : {false, true}) {
-                const int event = pending(agent);
-                read(agent, shared(agent, i, second), event, i);
-                agent->mma_open.push_back(event);
-            }
-            return true;
-        case Op::MmaCommit:
-            agent->mma_groups.push_back(std::move(agent->mma_open));
-            agent->mma_open = {};
-            return true;
-        case Op::MmaWait:
-            for (const std::size_t keep = std::size_t(value(*agent, i.operands[0])); agent->mma_groups.size() > keep;
-                 agent->mma_groups.pop_front())
-                complete(agent, agent->mma_groups.front());
-            return true;
-        case Op::MmaIssueOperand: {
-            const int event = pending(agent);
-            read(agent, shared(agent, i), event, i);
-            agent->mma_open.push_back(event);
-            return true;
-        }
         case Op::GatherRows:
             gather_rows(agent, i);
             return true;
         case Op::StoreLogSumExp:
             store_log_sum_exp(agent, i);
             return true;
-        case Op::AddBox:
-            read(agent, shared(agent, i), now(agent), i);
-            [[fallthrough]];
-        case Op::Map:
-        case Op::StageBox:
-        case Op::AccFill:
-        case Op::MaskCols:
-        case Op::RowRescale:
-        case Op::Exp2Rows:
-        case Op::RowSum:
-        case Op::ScaleRows:
-        case Op::DivideRows:
-        case Op::AsOperand:
-        case Op::StoreRows:
-            if (!agent->mma_groups.empty() || !agent->mma_open.empty())
-                report("check_visibility",
-                       fmt::format("{} reads the accumulator while matrix operations are in flight",
-                                   op_spec(i.op).mnemonic),
-                       *agent, "mma_wait of 0 pending groups before it");
-            if (i.op == Op::StageBox) overwrite(agent, shared(agent, i), now(agent), i);
-            return true;
         default:
-            return false;  // fences and sync: check_edges and check_reuse see to their place
+            return execute_matrix(agent, i);
     }
 }
 

@@ -65,8 +65,10 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
                            *agent, "wait until the slot is free, then expect");
                 }
                 barrier.bytes += v(0);
-            } else
+            } else {
+                check_release(agent, i, value(*agent, i.index));
                 barrier.arriving.merge(agent->clock);
+            }
             barrier.arrivals += 1;
             barrier_complete(&barrier, object);
             break;

@@ -27,6 +27,7 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
                 agent.rank = rank, agent.cta = cta, agent.definition = &definition;
                 agent.slots = globals;
                 agent.slots.resize(code.slots);
+                agent.values.resize(code.values);
                 for (std::size_t p = 0; p < code.programs.size(); ++p) {
                     const Program& program = code.programs[p];
                     if (agent_of(plan_, program.definition->name) != &definition) continue;

@@ -9,6 +9,10 @@ namespace plait {
 template <int N, int TransposeB, class T>
 struct WgmmaShape;
 
+// The same with a in registers: issue(d, const u32 (&a)[4] as a pointer, b, accumulate), k = 16.
+template <int N, int TransposeB, class T>
+struct WgmmaOperandShape;
+
 }  // namespace plait
 
 namespace plait::ptx {
@@ -24,6 +28,7 @@ PLAIT_DEVICE void wgmma_wait_group() {
 
 // Keeps the compiler from moving a use of the accumulator across this point.
 PLAIT_DEVICE void pin(f32& value) { asm volatile("" : "+f"(value)::"memory"); }
+PLAIT_DEVICE void pin(u32& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // Matrix descriptor, 128-byte swizzle (PTX ISA, "Matrix Descriptor Format"): address >> 4 in bits 0-13, leading byte
 // offset >> 4 in 16-29, stride byte offset >> 4 in 32-45, layout 1 = 128B swizzle in 62-63. Tiles are 1024-byte aligned.

@@ -51,12 +51,11 @@ PLAIT_DEVICE void mma_issue(Agent&, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 
 
 PLAIT_DEVICE void mma_commit(Agent&) { ptx::wgmma_commit_group(); }
 
-// With a group in flight the accumulator is not safe to touch yet, and is not pinned: ptxas would see an access between
-// the group's issue and its wait, and serialise.
-template <int Pending, i64 M, i64 N>
-PLAIT_DEVICE void mma_wait(Agent&, Acc<M, N>& acc) {
+// Pins what it names, no more: touching a value that a group in flight still uses makes ptxas serialise (C7514).
+template <int Pending, class... Values>
+PLAIT_DEVICE void mma_wait(Agent&, Values&... values) {
     ptx::wgmma_wait_group<Pending>();
-    if constexpr (Pending == 0) pin(acc);
+    (pin(values), ...);
 }
 
 }  // namespace plait

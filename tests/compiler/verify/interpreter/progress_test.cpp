@@ -101,7 +101,7 @@ TEST_F(CheckVisibility, OperandsBeforeTheirBarrier) {
 }
 TEST_F(CheckVisibility, AccumulatorInFlight) {
     set_operand(&plan, "compute_consumer0", Op::MmaWait, "pending", "1");
-    expect("check_visibility", "accumulator while matrix operations are in flight");
+    expect("check_visibility", "mma_wait names acc, which the 1 youngest groups");
 }
 
 using CheckProtocol = Interpreted;
