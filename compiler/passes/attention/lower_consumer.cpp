@@ -87,7 +87,8 @@ private:
             issue_scores(body, true);
             body.add(Op::MmaWait, {"0", "score"});
             release_keys(body);
-            softmax(body, masked);
+            if (masked) mask(body, "start", "i");
+            softmax(body);
             body.add(Op::ScaleRows, {"out", "factor"});
             body.add(Op::AsOperand, {"weights0", "score"});
             issue_output(body, "weights0", false);
@@ -101,23 +102,20 @@ private:
 
     // The product of one block's weights with its values runs beside the scores and the softmax of the next block.
     void pipelined(Block& b) {
-        b.let("i", "0");
         issue_scores(b, true);
         b.add(Op::MmaWait, {"0", "score"});
         release_keys(b);
-        softmax(b, true);
+        mask(b, "last", "0");
+        softmax(b);
         b.add(Op::AsOperand, {"weights0", "score"});
-        b.for_each("j", "1", "blocks - plain", "1", [&](Block& body) {
-            body.let("i", "j");
-            step(body, "weights0", "weights0", true);
-        });
+        b.for_each("i", "1", "blocks - plain", "1", [&](Block& body) { step(body, "weights0", "weights0", true); });
         if (c_.overlap == Overlap::Operands) {
-            b.for_each("j", "0", "plain", "2", [&](Block& body) {
+            b.for_each("i", "0", "plain", "2", [&](Block& body) {
                 step(body, "weights0", "weights1", false);
                 step(body, "weights1", "weights0", false);
             });
         } else {
-            b.for_each("j", "0", "plain", "1", [&](Block& body) { step(body, "weights0", "weights0", false); });
+            b.for_each("i", "0", "plain", "1", [&](Block& body) { step(body, "weights0", "weights0", false); });
         }
         release_queries(b);
         if (c_.overlap == Overlap::Operands) b.add(Op::ScaleRows, {"out", "factor"});
@@ -134,7 +132,8 @@ private:
         issue_output(b, before, true);
         b.add(Op::MmaWait, {"1", "score"});
         release_keys(b);
-        softmax(b, masked);
+        if (masked) mask(b, "start", "i");
+        softmax(b);
         if (after != before) b.add(Op::AsOperand, {after, "score"});
         b.add(Op::Settle, {"total"});
         b.add(Op::MmaWait, {"0", "out", before});
@@ -180,15 +179,14 @@ private:
         b.add(Op::Advance, {"query"});
     }
 
-    // Block i of this tile, from the last one down.
-    void softmax(Block& b, bool masked) {
-        if (masked) {
-            b.let("start", "(blocks - 1 - i) * key_block");
-            b.add(Op::MaskCols, {"score",
-                                 c_.pattern.causal ? fmt::format("row - start + {}", first_row_ + c_.pattern.causal_offset)
-                                                   : "key_block",
-                                 "keys - start"});
-        }
+    // Scores of the i-th block from the end, whose first key is let as `start`.
+    void mask(Block& b, const std::string& start, const std::string& i) {
+        b.let(start, i == "0" ? "(blocks - 1) * key_block" : fmt::format("(blocks - 1 - {}) * key_block", i));
+        const std::string diagonal = fmt::format("row - {} + {}", start, first_row_ + c_.pattern.causal_offset);
+        b.add(Op::MaskCols, {"score", c_.pattern.causal ? diagonal : "key_block", "keys - " + start});
+    }
+
+    void softmax(Block& b) {
         b.add(Op::RowRescale, {"factor", "maximum", "score", scale_, decimal(c_.pattern.rescale_threshold)});
         b.add(Op::Exp2Rows, {"score", scale_, "maximum"});
         b.add(Op::RowSum, {"total", "factor", "score"});

@@ -73,6 +73,15 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
             barrier_complete(&barrier, object);
             break;
         }
+        case Op::TurnWait:
+            if (cta.turns[v(0)] == 0) return Result::Blocked;
+            cta.turns[v(0)] -= 1;
+            break;
+        case Op::TurnPass:
+            if (++cta.turns[v(0)] > 1)
+                report("check_progress", fmt::format("the turn is passed to consumer {} twice before it is taken", v(0)),
+                       *agent, "one turn_wait for each turn_pass");
+            break;
         case Op::AgentFinished:
             rank.finished += 1;
             break;

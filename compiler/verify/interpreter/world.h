@@ -87,6 +87,7 @@ struct RankState {
 struct CtaState {
     std::vector<SharedSlot> shared;
     std::vector<BarrierState> barriers;
+    std::map<std::int64_t, int> turns;  // passed and not taken, by consumer
 };
 
 class World {
