@@ -39,6 +39,15 @@ const TensorDef& tensor_of(const Plan& plan, const std::string& name) {
     return *tensor;
 }
 
+// Of those that may be absent: the operand settled, the second and third value waited for.
+std::string more_values(const Statement& s) {
+    std::string text;
+    for (const char* name : {"operand", "second", "third"}) {
+        if (s.has(name)) text += ", " + s.word(name);
+    }
+    return text;
+}
+
 // `0.5` -> 0.5f; the shortest text that reads back as the same float.
 std::string float_literal(const std::string& word) {
     char* end = nullptr;
@@ -121,7 +130,7 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AccDeclare: return form(s, "Acc<{rows}, {cols}> {name};");
         case Op::MmaBegin: return form(s, "mma_begin(ag, {acc});");
         case Op::MmaIssue:
-            return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
+            return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}{$boxes}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
                            "{accumulate});");
         case Op::MmaCommit: return form(s, "mma_commit(ag);");
         case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc}{$more_values});");
@@ -160,10 +169,10 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::OperandDeclare: return form(s, "Operand<{rows}, {cols}, {dtype}> {name}(ag);");
         case Op::AsOperand: return form(s, "as_operand(ag, {operand}, {acc});");
         case Op::MmaIssueOperand:
-            return form(s, "mma_issue_operand<{cols}, {transpose_b}, {dtype}, {k_block}>(ag, {acc}, {operand}, sh.{b}, "
+            return form(s, "mma_issue_operand<{cols}, {transpose_b}, {dtype}>(ag, {acc}, {operand}, sh.{b}, "
                            "{accumulate});");
         case Op::AccFill: return form(s, "acc_fill(ag, {acc}, {$value});");
-        case Op::Settle: return form(s, "settle(ag, {part});");
+        case Op::Settle: return form(s, "settle(ag, {part}{$more_values});");
         case Op::TurnWait: return form(s, "turn_wait(ag, {turn});");
         case Op::TurnPass: return form(s, "turn_pass(ag, {turn});");
         case Op::StoreLogSumExp:
@@ -198,7 +207,8 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
     if (name == "$flag_offset") return flag_offset(s);
     if (name == "$wait") return std::to_string(next_wait_++);
     if (name == "$trace_kind") return trace_kind(s);
-    if (name == "$more_values") return (s.has("second") ? ", " + s.word("second") : "") + (s.has("third") ? ", " + s.word("third") : "");
+    if (name == "$more_values") return more_values(s);
+    if (name == "$boxes") return s.has("boxes") ? ", " + e(s, "boxes") : "";
     if (name == "$row_value" && s.word("value") == "lowest") return "kLowest";
     if (name == "$row_value" || name == "$value") return float_literal(s.word("value"));
     if (name == "$scale" || name == "$threshold") return float_literal(s.word(name.substr(1)));

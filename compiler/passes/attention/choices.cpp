@@ -17,9 +17,11 @@ void choose_registers(Choices* c) {
 Overlap choose_overlap(const Choices& c, const std::string& word) {
     if (word == "serial") return Overlap::Serial;
     if (word == "products") return Overlap::Products;
+    if (word == "rescale") return Overlap::Rescale;
     if (word == "operands") return Overlap::Operands;
-    // The second operand does not fit beside three consumers' other registers.
-    return c.consumers == 3 ? Overlap::Products : Overlap::Operands;
+    // The fastest of each on an H200, docs/results.
+    if (c.pattern.head_dim == 64) return Overlap::Products;
+    return c.pattern.head_dim == 128 && !c.pattern.causal && c.consumers < 3 ? Overlap::Operands : Overlap::Rescale;
 }
 
 }  // namespace
@@ -43,8 +45,7 @@ Choices resolve_choices(const AttentionPattern& pattern, const Schedule& schedul
     c.stages = schedule.is_set("stages") ? schedule.integer("stages") : 2;
     c.overlap = choose_overlap(c, schedule.word("overlap"));
     const std::string& turn = schedule.word("turn");
-    const bool helps = c.overlap == Overlap::Serial || c.consumers == 3;
-    c.turn = c.consumers > 1 && (turn == "on" || (turn == "auto" && helps));
+    c.turn = c.consumers > 1 && (turn == "on" || (turn == "auto" && c.overlap == Overlap::Serial));
     c.head_group = schedule.integer("head_group");
     choose_registers(&c);
     return c;

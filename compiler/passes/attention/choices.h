@@ -16,7 +16,8 @@ namespace plait::attention {
 enum class Overlap {
     Serial,    // nothing
     Products,  // the product with the values of the block before
-    Operands,  // that, with weights packed into a second operand meanwhile, and the result rescaled behind the next scores
+    Rescale,   // that; the result is rescaled behind the issue of the next scores
+    Operands,  // that; weights are packed into a second operand meanwhile
 };
 
 struct Choices {
@@ -33,6 +34,7 @@ struct Choices {
 
     std::int64_t boxes() const { return pattern.head_dim / 64; }    // of Q, of a K stage, of a V half, of the result
     std::int64_t halves() const { return pattern.key_block / 64; }  // of a V stage: 64 keys each
+    bool late_rescale() const { return overlap == Overlap::Rescale || overlap == Overlap::Operands; }
     std::int64_t output_slots() const { return boxes() < 2 ? 1 : 2; }  // of a warpgroup: one fills while one is stored
     std::int64_t threads() const { return 128 * (1 + consumers); }
 };

@@ -118,7 +118,7 @@ private:
             b.for_each("i", "0", "plain", "1", [&](Block& body) { step(body, "weights0", "weights0", false); });
         }
         release_queries(b);
-        if (c_.overlap == Overlap::Operands) b.add(Op::ScaleRows, {"out", "factor"});
+        if (c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
         issue_output(b, "weights0", false);
         b.add(Op::MmaWait, {"0", "out", "weights0"});
         release_values(b);
@@ -126,19 +126,18 @@ private:
 
     // Scores of this block, and meanwhile the result of the block before, whose weights are `before`.
     void step(Block& b, const std::string& before, const std::string& after, bool masked) {
-        const bool late = c_.overlap == Overlap::Operands;  // the rescale stands behind the issue of the next scores
         issue_scores(b, false);
-        if (late) b.add(Op::ScaleRows, {"out", "factor"});
+        if (c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
         issue_output(b, before, true);
         b.add(Op::MmaWait, {"1", "score"});
         release_keys(b);
         if (masked) mask(b, "start", "i");
         softmax(b);
         if (after != before) b.add(Op::AsOperand, {after, "score"});
-        b.add(Op::Settle, {"total"});
+        b.add(Op::Settle, {"total", after != before ? after : ""});
         b.add(Op::MmaWait, {"0", "out", before});
         release_values(b);
-        if (!late) b.add(Op::ScaleRows, {"out", "factor"});
+        if (!c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
         if (after == before) b.add(Op::AsOperand, {after, "score"});
     }
 
@@ -146,10 +145,8 @@ private:
         b.wait(Op::BarrierWait, {"k_full[key.slot]", "key.phase"}, "k_loaded");
         if (c_.turn) b.add(Op::TurnWait, {std::to_string(index_)});
         b.add(Op::MmaBegin, {"score"});
-        for (std::int64_t box = 0; box < c_.boxes(); ++box)
-            b.add(Op::MmaIssue, {"key_block", "0", c_.pattern.dtype, "score", fmt::format("q_stage[{}]", box),
-                                 std::to_string(first_row_), fmt::format("k_stage[key.slot * {} + {}]", c_.boxes(), box),
-                                 box == 0 ? "0" : "1"});
+        b.add(Op::MmaIssue, {"key_block", "0", c_.pattern.dtype, "score", "q_stage[0]", std::to_string(first_row_),
+                             slot("k_stage", "key", c_.boxes()), "0", std::to_string(c_.boxes())});
         b.add(Op::MmaCommit);
         if (c_.turn && alone) pass_turn(b);
     }
@@ -157,13 +154,16 @@ private:
     void issue_output(Block& b, const std::string& weights, bool beside) {
         b.wait(Op::BarrierWait, {"v_full[value.slot]", "value.phase"}, "v_loaded");
         b.add(Op::MmaBegin, {"out"});
-        for (std::int64_t half = 0; half < c_.halves(); ++half)
-            b.add(Op::MmaIssueOperand, {"head_dim", "1", c_.pattern.dtype, "out", weights, std::to_string(half),
-                                        fmt::format("v_stage[value.slot * {} + {}]", c_.halves(), half), "1"});
+        b.add(Op::MmaIssueOperand,
+              {"head_dim", "1", c_.pattern.dtype, "out", weights, slot("v_stage", "value", c_.halves()), "1"});
         b.add(Op::MmaCommit);
         if (c_.turn && beside) pass_turn(b);
     }
 
+    // The first of a stage's slots.
+    static std::string slot(const char* array, const char* pipe, std::int64_t each) {
+        return each == 1 ? fmt::format("{}[{}.slot]", array, pipe) : fmt::format("{}[{}.slot * {}]", array, pipe, each);
+    }
     void pass_turn(Block& b) { b.add(Op::TurnPass, {std::to_string((index_ + 1) % c_.consumers)}); }
 
     void release_keys(Block& b) {

@@ -51,31 +51,35 @@ private:
                       z("heads", "h"), "q_full[query.slot]"},
                      "q_loaded");
         b.add(Op::Advance, {"query"});
-        b.for_each("i", "0", "blocks", "1", [&](Block& block) {
-            block.let("start", "(blocks - 1 - i) * key_block");
-            load_keys(block);
-            load_values(block);
+        b.note("from the last block down; keys run one block ahead of values, as the consumers do");
+        b.let("last", "(blocks - 1) * key_block");
+        load_keys(b, "last");
+        b.for_each("i", "1", "blocks", "1", [&](Block& block) {
+            block.let("start", "last - i * key_block");
+            load_keys(block, "start");
+            load_values(block, "start + key_block");
         });
+        load_values(b, "0");
     }
 
-    void load_keys(Block& b) {
+    void load_keys(Block& b, const std::string& start) {
         b.wait(Op::BarrierWait, {"k_empty[key.slot]", "key.phase ^ 1"}, "k_free");
         b.add(Op::BarrierExpect, {"k_full[key.slot]", std::to_string(c_.pattern.key_block * 128 * c_.boxes())});
         for (std::int64_t box = 0; box < c_.boxes(); ++box)
             b.signal(Op::LoadBoxes,
                      {"key_block", "64", c_.pattern.dtype, fmt::format("k_stage[key.slot * {} + {}]", c_.boxes(), box),
-                      "k_map[0]", x("kv", 64 * box), "start", z("kv_heads", "kv"), "k_full[key.slot]"},
+                      "k_map[0]", x("kv", 64 * box), start, z("kv_heads", "kv"), "k_full[key.slot]"},
                      "k_loaded");
         b.add(Op::Advance, {"key"});
     }
 
-    void load_values(Block& b) {
+    void load_values(Block& b, const std::string& start) {
         b.wait(Op::BarrierWait, {"v_empty[value.slot]", "value.phase ^ 1"}, "v_free");
         b.add(Op::BarrierExpect, {"v_full[value.slot]", std::to_string(c_.pattern.key_block * 128 * c_.boxes())});
         for (std::int64_t half = 0; half < c_.halves(); ++half)
             b.signal(Op::LoadBoxes,
                      {"64", "head_dim", c_.pattern.dtype, fmt::format("v_stage[value.slot * {} + {}]", c_.halves(), half),
-                      "v_map[0]", x("kv", 0), half == 0 ? "start" : fmt::format("start + {}", 64 * half),
+                      "v_map[0]", x("kv", 0), half == 0 ? start : start == "0" ? std::to_string(64 * half) : fmt::format("{} + {}", start, 64 * half),
                       z("kv_heads", "kv"), "v_full[value.slot]"},
                      "v_loaded");
         b.add(Op::Advance, {"value"});

@@ -203,6 +203,15 @@ private:
             case Op::RelayForward:
                 i.slot = local_.at(s.word("relay") + ".finished");
                 break;
+            case Op::OperandDeclare:
+                boxes_[s.word("name")] = int(constant_value(plan_, s.expr("cols")) / 64);
+                break;
+            case Op::MmaIssue:
+                if (s.has("boxes")) i.boxes = int(constant_value(plan_, s.expr("boxes")));
+                break;
+            case Op::MmaIssueOperand:
+                i.boxes = boxes_.at(s.word("operand"));
+                break;
             case Op::FifoWrite:
             case Op::FifoPublish:
                 i.slot = local_.at(s.word("position"));
@@ -241,7 +250,7 @@ private:
     const Plan& plan_;
     Code code_;
     Program out_;
-    std::map<std::string, int> global_, local_, values_;
+    std::map<std::string, int> global_, local_, values_, boxes_;  // boxes_: of a register operand
     std::map<std::string, CompiledExpr> pipe_slots_;
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;

@@ -26,6 +26,7 @@ struct Instruction {
     CompiledExpr index;  // inside `object`
     CompiledExpr shared_index, shared2_index;
     std::vector<CompiledExpr> operands;  // e and t operands, in the order of the op's row
+    int boxes = 1;                       // consecutive slots that a matrix operation reads
     std::vector<int> values;             // accumulators and register operands that are named, in the order of the row
     Step step;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/verify/interpreter/world.h"
+#include "runtime/base/error.h"
 
 namespace plait::interpreter {
 namespace {
@@ -26,12 +27,8 @@ bool World::execute_matrix(Agent* agent, const Instruction& i) {
     switch (i.op) {
         case Op::MmaIssue:
         case Op::MmaIssueOperand:
-            for (bool second : {false, true}) {
-                if (second && i.op == Op::MmaIssueOperand) break;
-                const int event = pending(agent);
-                read(agent, shared(agent, i, second), event, i);
-                agent->mma_open.push_back(event);
-            }
+            mma_read(agent, i, false);
+            if (i.op == Op::MmaIssue) mma_read(agent, i, true);
             for (int value : i.values) agent->values[value] = agent->mma_committed + 1;
             return true;
         case Op::MmaCommit:
@@ -60,12 +57,27 @@ bool World::execute_matrix(Agent* agent, const Instruction& i) {
         report("check_visibility",
                fmt::format("{} {} {} while matrix operations that {} it are in flight, or were waited for without "
                            "naming it",
-                           op_spec(i.op).mnemonic, operand ? "writes operand" : "touches accumulator", value_name(i, n),
-                           operand ? "read" : "write"),
+                           op_spec(i.op).mnemonic, operand ? "writes operand" : "touches", value_name(i, n),
+                           operand ? "read" : "use"),
                *agent, "an mma_wait that names it before, with fewer pending groups");
         group = 0;
     }
     return !i.values.empty();
+}
+
+// Boxes of an operand lie in consecutive slots.
+void World::mma_read(Agent* agent, const Instruction& i, bool second) {
+    SharedSlot* slot = shared(agent, i, second);
+    const std::int64_t first = value(*agent, second ? i.shared2_index : i.shared_index),
+                       count = second ? i.shared2_count : i.shared_count;
+    if (first + i.boxes > count)
+        throw ScheduleError(fmt::format("{}: {} slots from {} on, there are {} (M = {})", i.step.where(), i.boxes, first,
+                                        count, run_.m));
+    for (int box = 0; box < i.boxes; ++box) {
+        const int event = pending(agent);
+        read(agent, slot + box, event, i);
+        agent->mma_open.push_back(event);
+    }
 }
 
 void World::mma_wait(Agent* agent, const Instruction& i) {

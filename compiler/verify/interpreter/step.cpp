@@ -74,13 +74,12 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
             break;
         }
         case Op::TurnWait:
-            if (cta.turns[v(0)] == 0) return Result::Blocked;
-            cta.turns[v(0)] -= 1;
+            if (cta.turns.erase(v(0)) == 0) return Result::Blocked;
             break;
         case Op::TurnPass:
-            if (++cta.turns[v(0)] > 1)
-                report("check_progress", fmt::format("the turn is passed to consumer {} twice before it is taken", v(0)),
-                       *agent, "one turn_wait for each turn_pass");
+            if (!cta.turns.insert(v(0)).second)
+                report("check_progress", fmt::format("turn {} is passed twice before it is taken", v(0)), *agent,
+                       "pass to the warpgroup that comes next, once for each of its waits");
             break;
         case Op::AgentFinished:
             rank.finished += 1;

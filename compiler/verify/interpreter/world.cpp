@@ -176,6 +176,8 @@ std::string World::waits_for(const Agent& agent) const {
         }
     } else if (i.op == Op::FifoReserve) {
         what += fmt::format(": {} claimed, {} completed, {} slots", rank.next_position, rank.forwarded, kFifoSlots);
+    } else if (i.op == Op::TurnWait) {
+        what += fmt::format(" {}", v(0));
     } else if (i.op == Op::FifoWait) {
         what += fmt::format(" {}: {} completed", v(0), rank.forwarded);
     }
@@ -223,12 +225,11 @@ void World::at_end() {
     for (const Agent& agent : agents_) ended = ended && agent.done();
     if (!ended || !findings_.empty()) return;
     for (const CtaState& cta : ctas_) {
-        for (const auto& [turn, passed] : cta.turns) {
-            if (passed == 0) continue;
-            report_at("check_progress", fmt::format("the turn of consumer {} is passed and never taken (M = {})", turn, run_.m),
-                      "launch", "one turn_wait for each turn_pass");
-            return;
-        }
+        if (cta.turns.empty()) continue;
+        report_at("check_progress",
+                  fmt::format("turn {} is passed and never taken (M = {})", *cta.turns.begin(), run_.m), "launch",
+                  "one turn_wait for each turn_pass");
+        return;
     }
     for (int r = 0; r < plan_.world; ++r) {
         const RankState& rank = ranks_[r];

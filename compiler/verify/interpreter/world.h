@@ -24,7 +24,6 @@ struct Run {
     std::int64_t m = 0, ctas = 1;
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
-    std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
 };
 
 struct Group {
@@ -88,7 +87,7 @@ struct RankState {
 struct CtaState {
     std::vector<SharedSlot> shared;
     std::vector<BarrierState> barriers;
-    std::map<std::int64_t, int> turns;  // passed and not taken, by consumer
+    std::set<std::int64_t> turns;  // passed and not taken
 };
 
 class World {
@@ -130,6 +129,7 @@ private:
     void store_box(Agent* agent, const Instruction& i);
     // matrix.cpp: what is in flight of matrix operations
     bool execute_matrix(Agent* agent, const Instruction& i);  // false: not one of its ops
+    void mma_read(Agent* agent, const Instruction& i, bool second);
     void mma_wait(Agent* agent, const Instruction& i);
     void check_release(Agent* agent, const Instruction& i, std::int64_t index);
     void bulk_wait(Agent* agent, std::size_t pending, bool reads_only);

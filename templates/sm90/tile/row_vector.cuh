@@ -42,17 +42,4 @@ PLAIT_DEVICE void finish_rows(Agent&, Row<M>& sum, const RowPart<M>& part) {
     }
 }
 
-// ptxas moves arithmetic below a later wgmma wait, and softmax then overlaps no product. A branch on the sums, never taken
-// since they are not negative, holds the arithmetic in front of it; ptxas cannot know that.
-template <i64 M>
-PLAIT_DEVICE void settle(Agent&, RowPart<M>& part) {
-    f32 least = part.value[0][0];
-#pragma unroll
-    for (i64 b = 0; b < M / 64; b += 1) {
-#pragma unroll
-        for (i64 h = 0; h < 2; h += 1) least = fminf(least, part.value[b][h]);
-    }
-    while (ptx::any_lane(least < 0.0f)) asm volatile("mov.f32 %0, 0f00000000;" : "=f"(least)::"memory");
-}
-
 }  // namespace plait
