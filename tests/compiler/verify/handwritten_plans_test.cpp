@@ -95,7 +95,7 @@ TEST_P(HandwrittenPlan, EveryRemovedOrderingActionIsFound) {
 
 TEST_P(HandwrittenPlan, EmitterRefusesOpsWithoutAPrimitiveByName) {
     if (GetParam() == std::string("ring_attention")) {
-        EXPECT_NE(emit(load(GetParam())).source.find("row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);"),
+        EXPECT_NE(emit(load(GetParam())).kernel.find("row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);"),
                   std::string::npos);
         return;
     }
