@@ -91,6 +91,7 @@ private:
             softmax(body);
             body.add(Op::ScaleRows, {"out", "factor"});
             body.add(Op::AsOperand, {"weights0", "score"});
+            wait_for_values(body);
             issue_output(body, "weights0", false);
             body.add(Op::MmaWait, {"0", "out", "weights0"});
             release_values(body);
@@ -119,6 +120,7 @@ private:
         }
         release_queries(b);
         if (c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
+        wait_for_values(b);
         issue_output(b, "weights0", false);
         b.add(Op::MmaWait, {"0", "out", "weights0"});
         release_values(b);
@@ -126,8 +128,10 @@ private:
 
     // Scores of this block, and meanwhile the result of the block before, whose weights are `before`.
     void step(Block& b, const std::string& before, const std::string& after, bool masked) {
+        if (!c_.late_rescale()) wait_for_values(b);
         issue_scores(b, false);
         if (c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
+        if (c_.late_rescale()) wait_for_values(b);
         issue_output(b, before, true);
         b.add(Op::MmaWait, {"1", "score"});
         release_keys(b);
@@ -151,8 +155,8 @@ private:
         if (c_.turn && alone) pass_turn(b);
     }
 
+    void wait_for_values(Block& b) { b.wait(Op::BarrierWait, {"v_full[value.slot]", "value.phase"}, "v_loaded"); }
     void issue_output(Block& b, const std::string& weights, bool beside) {
-        b.wait(Op::BarrierWait, {"v_full[value.slot]", "value.phase"}, "v_loaded");
         b.add(Op::MmaBegin, {"out"});
         b.add(Op::MmaIssueOperand,
               {"head_dim", "1", c_.pattern.dtype, "out", weights, slot("v_stage", "value", c_.halves()), "1"});
