@@ -97,11 +97,12 @@ double worst_of_row(const AttentionRequest& r, const LaunchData& d, std::int64_t
                                   : d.at.keys;
     const double* q = d.q.value.data() + offset(r, d.at.m, r.heads, b, i, h);
     std::vector<double> weight(static_cast<std::size_t>(seen));
-    double maximum = -INFINITY, sum = 0;
+    double maximum = -INFINITY, sum = 0, largest = 0;  // largest: sum of absolute products of any score
     for (std::int64_t j = 0; j < seen; ++j) {
         const double* k = d.k.value.data() + offset(r, d.at.keys, r.kv_heads, b, j, kv);
-        double x = 0;
-        for (std::int64_t e = 0; e < r.head_dim; ++e) x += q[e] * k[e];
+        double x = 0, absolute = 0;
+        for (std::int64_t e = 0; e < r.head_dim; ++e) x += q[e] * k[e], absolute += std::fabs(q[e] * k[e]);
+        largest = std::max(largest, absolute * scale);
         weight[std::size_t(j)] = x * scale;
         maximum = std::max(maximum, x * scale);
     }
@@ -117,12 +118,13 @@ double worst_of_row(const AttentionRequest& r, const LaunchData& d, std::int64_t
     double worst = 0;
     const std::size_t first = offset(r, d.at.m, r.heads, b, i, h);
     for (std::int64_t e = 0; e < r.head_dim; ++e) {
-        const double bound = step * (std::fabs(result[std::size_t(e)]) + 0.5 * size[std::size_t(e)]) + 1e-4;
+        const double bound = step * (0.5 * std::fabs(result[std::size_t(e)]) + 0.5 * size[std::size_t(e)]) * 1.02 + 1e-5;
         worst = std::max(worst, over(from_bits(d.out[first + std::size_t(e)], r.dtype), result[std::size_t(e)], bound));
     }
     if (r.lse) {
         const double lse = seen == 0 ? -INFINITY : maximum + std::log(sum);
-        worst = std::max(worst, over(d.lse[std::size_t((b * r.heads + h) * d.at.m + i)], lse, 2e-5 + 2e-6 * std::fabs(lse)));
+        const double lse_bound = 1e-5 + 8 * std::ldexp(largest, -24) + 2e-6 * std::fabs(lse);
+        worst = std::max(worst, over(d.lse[std::size_t((b * r.heads + h) * d.at.m + i)], lse, lse_bound));
     }
     return worst;
 }

@@ -9,8 +9,7 @@ void choose_registers(Choices* c) {
     if (c->consumers == 3) {
         c->producer_registers = 32, c->consumer_registers = 160;
     } else {
-        const bool all = c->consumers == 1 || c->pattern.head_dim == 256;
-        c->producer_registers = all ? 24 : 40, c->consumer_registers = all ? 240 : 232;
+        c->producer_registers = 40, c->consumer_registers = c->consumers == 1 ? 240 : 232;
     }
 }
 

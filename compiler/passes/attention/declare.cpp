@@ -83,7 +83,7 @@ void declare_memory(const Choices& c, Plan* plan) {
                     {"k_stage", c.pattern.key_block * box, c.stages * c.boxes(), 1024},
                     {"v_stage", 64 * box * c.boxes(), c.stages * c.halves(), 1024},
                     {"o_box", 64 * box, c.consumers * c.output_slots(), 1024},
-                    {"tile_slot", 8, 2, 16}};
+                    {"tile_slot", 8, 2 * kTileWords, 16}};
     const auto pair = [&](const std::string& name, std::int64_t slots) {
         plan->barriers.push_back({name + "_full", slots, 1, 0});
         plan->barriers.push_back({name + "_empty", slots, 0, c.consumers});
@@ -113,6 +113,13 @@ void declare_agents(const Choices& c, Plan* plan) {
     for (int i = 0; i < int(c.consumers); ++i) agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i);
 }
 
+std::string tile_word(int n) { return slot("tile_slot", "ring", kTileWords, n); }
+
+std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n) {
+    const std::string first = each == 1 ? fmt::format("{}.slot", pipe) : fmt::format("{}.slot * {}", pipe, each);
+    return n == 0 ? fmt::format("{}[{}]", array, first) : fmt::format("{}[{} + {}]", array, first, n);
+}
+
 void declare_tile(Block& b, const Choices& c) {
     const bool causal = c.pattern.causal;
     if (!causal && c.head_group == 0) {
@@ -126,12 +133,12 @@ void declare_tile(Block& b, const Choices& c) {
         if (causal) b.note("longest rows first: short ones fill the gaps at the end");
         b.let("row", causal ? "(row_tiles - 1 - u / members) * tile_m" : "u / members * tile_m");
     }
-    b.let("sequence", "head / heads");
-    b.let("h", "head % heads");
-    b.let("kv", "h / heads_per_kv");
-    b.let("rows", "min(tile_m, M - row)");
-    b.let("blocks", causal ? fmt::format("ceil_div(min(keys, max(0, row + rows + {})), key_block)", c.pattern.causal_offset)
-                           : "ceil_div(keys, key_block)");
+}
+
+void declare_blocks(Block& b, const Choices& c) {
+    const std::string behind = fmt::format("min(row + tile_m, M) + {}", c.pattern.causal_offset);
+    b.let("blocks", c.pattern.causal ? fmt::format("ceil_div(min(keys, max(0, {})), key_block)", behind)
+                                     : "ceil_div(keys, key_block)");
 }
 
 }  // namespace plait::attention

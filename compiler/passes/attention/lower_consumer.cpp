@@ -30,15 +30,13 @@ public:
         if (c_.turn && index_ == c_.consumers - 1) b.note("consumer0 has the first turn").add(Op::TurnPass, {"0"});
         b.loop([&](Block& next) {
             next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
-            next.add(Op::RingGet, {"t", "tile_slot[ring.slot]"});
-            next.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
-            next.add(Op::Advance, {"ring"});
+            next.add(Op::RingGet, {"t", tile_word(0)});
             next.add(Op::BreakIf, {"t >= tiles"});
-            declare_tile(next, c_);
+            next.add(Op::RingGet, {"row", tile_word(1)});
+            declare_blocks(next, c_);
             next.add(Op::Trace, {"compute", "t"});
             declare_state(next);
             next.when("blocks > 0", [&](Block& tile) { attend(tile); });
-            next.add(Op::Trace, {"store", "t"});
             finish(next);
         });
         if (c_.turn && index_ == 0) b.note("takes the last turn, which nobody else wants").add(Op::TurnWait, {"0"});
@@ -48,7 +46,7 @@ public:
     }
 
 private:
-    std::string row(const std::string& base = "row") const {
+    std::string row(const std::string& base) const {
         return first_row_ == 0 ? base : fmt::format("{} + {}", base, first_row_);
     }
 
@@ -164,10 +162,6 @@ private:
         if (c_.turn && beside) pass_turn(b);
     }
 
-    // The first of a stage's slots.
-    static std::string slot(const char* array, const char* pipe, std::int64_t each) {
-        return each == 1 ? fmt::format("{}[{}.slot]", array, pipe) : fmt::format("{}[{}.slot * {}]", array, pipe, each);
-    }
     void pass_turn(Block& b) { b.add(Op::TurnPass, {std::to_string((index_ + 1) % c_.consumers)}); }
 
     void release_keys(Block& b) {
@@ -197,26 +191,31 @@ private:
     }
 
     void finish(Block& b) {
+        b.note("where the result goes");
+        b.add(Op::RingGet, {"head", tile_word(2)});
+        b.add(Op::RingGet, {"first", tile_word(1)});
+        b.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
+        b.add(Op::Advance, {"ring"});
+        b.add(Op::Trace, {"store", "head"});
         b.add(Op::RowDeclare, {"sum", "64", "0"});
         b.add(Op::FinishRows, {"sum", "total"});
         if (!c_.pattern.lse.empty())
-            b.add(Op::StoreLogSumExp,
-                  {c_.pattern.lse, "maximum", "sum", row("head * M + row"),
-                   first_row_ == 0 ? "min(64, rows)" : fmt::format("max(0, min(64, rows - {}))", first_row_)});
+            b.add(Op::StoreLogSumExp, {c_.pattern.lse, "maximum", "sum", row("head * M + first"),
+                                       fmt::format("max(0, min(64, M - first - {}))", first_row_)});
         b.add(Op::DivideRows, {"out", "sum"});
         const std::int64_t slots = c_.output_slots();
-        const std::string z = c_.pattern.heads_first ? "head" : "sequence";
+        const std::string z = c_.pattern.heads_first ? "head" : "head / heads";
         for (std::int64_t n = 0; n < c_.boxes(); ++n) {
             const std::string box = fmt::format("o_box[{}]", slots * index_ + n % slots);
             const std::string x = c_.pattern.heads_first ? std::to_string(64 * n)
-                                  : n == 0               ? "h * head_dim"
-                                                         : fmt::format("h * head_dim + {}", 64 * n);
+                                  : n == 0               ? "head % heads * head_dim"
+                                                         : fmt::format("head % heads * head_dim + {}", 64 * n);
             b.add(Op::BulkWaitRead, {std::to_string(slots - 1)});
             b.add(Op::AgentSync);
             b.add(Op::StageBox, {c_.pattern.output_dtype, box, "out", "0", std::to_string(64 * n)});
             b.add(Op::FenceAsyncShared);
             b.add(Op::AgentSync);
-            b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, "o_map[0]", box, x, row(), z});
+            b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, "o_map[0]", box, x, row("first"), z});
             b.add(Op::BulkCommit);
         }
     }

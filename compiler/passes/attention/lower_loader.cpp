@@ -20,11 +20,19 @@ public:
         b.loop([&](Block& next) {
             next.add(Op::FetchTile, {"t"});
             next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
-            next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
-            next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
-            next.add(Op::Advance, {"ring"});
+            next.add(Op::RingPut, {tile_word(0), "t"});
+            next.note("no more tiles");
+            next.when("t >= tiles", [&](Block& end) { end.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile"); });
             next.add(Op::BreakIf, {"t >= tiles"});
             declare_tile(next, c_);
+            next.add(Op::RingPut, {tile_word(1), "row"});
+            next.add(Op::RingPut, {tile_word(2), "head"});
+            next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
+            next.add(Op::Advance, {"ring"});
+            next.let("sequence", "head / heads");
+            next.let("h", "head % heads");
+            next.let("kv", "h / heads_per_kv");
+            declare_blocks(next, c_);
             next.note("rows that see no key load nothing");
             next.when("blocks > 0", [&](Block& tile) { load_tile(tile); });
         });
@@ -54,8 +62,8 @@ private:
         b.note("from the last block down; keys run one block ahead of values, as the consumers do");
         b.let("last", "(blocks - 1) * key_block");
         load_keys(b, "last");
-        b.for_each("i", "1", "blocks", "1", [&](Block& block) {
-            block.let("start", "last - i * key_block");
+        b.for_each("back", "key_block", "last + 1", "key_block", [&](Block& block) {
+            block.let("start", "last - back");
             load_keys(block, "start");
             load_values(block, "start + key_block");
         });
@@ -67,7 +75,7 @@ private:
         b.add(Op::BarrierExpect, {"k_full[key.slot]", std::to_string(c_.pattern.key_block * 128 * c_.boxes())});
         for (std::int64_t box = 0; box < c_.boxes(); ++box)
             b.signal(Op::LoadBoxes,
-                     {"key_block", "64", c_.pattern.dtype, fmt::format("k_stage[key.slot * {} + {}]", c_.boxes(), box),
+                     {"key_block", "64", c_.pattern.dtype, slot("k_stage", "key", c_.boxes(), box),
                       "k_map[0]", x("kv", 64 * box), start, z("kv_heads", "kv"), "k_full[key.slot]"},
                      "k_loaded");
         b.add(Op::Advance, {"key"});
@@ -78,7 +86,7 @@ private:
         b.add(Op::BarrierExpect, {"v_full[value.slot]", std::to_string(c_.pattern.key_block * 128 * c_.boxes())});
         for (std::int64_t half = 0; half < c_.halves(); ++half)
             b.signal(Op::LoadBoxes,
-                     {"64", "head_dim", c_.pattern.dtype, fmt::format("v_stage[value.slot * {} + {}]", c_.halves(), half),
+                     {"64", "head_dim", c_.pattern.dtype, slot("v_stage", "value", c_.halves(), half),
                       "v_map[0]", x("kv", 0), half == 0 ? start : start == "0" ? std::to_string(64 * half) : fmt::format("{} + {}", start, 64 * half),
                       z("kv_heads", "kv"), "v_full[value.slot]"},
                      "v_loaded");

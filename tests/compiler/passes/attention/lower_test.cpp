@@ -64,7 +64,7 @@ TEST(LowerAttention, DefaultsFollowTheHeadDim) {
     EXPECT_EQ(const_of(of(64), "key_block"), 128);
     EXPECT_EQ(const_of(of(128), "key_block"), 128);
     EXPECT_EQ(const_of(of(256), "key_block"), 64);
-    EXPECT_EQ(of(256).consumer_registers, 240);
+    EXPECT_EQ(of(256).consumer_registers, 232);
     EXPECT_EQ(of(64).consumer_registers, 160);
 }
 
