@@ -7,6 +7,7 @@
 namespace plait {
 namespace {
 
+constexpr double kMaxTiles = 0x7fffffff;  // raster_row and raster_col divide 32-bit numbers
 constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates are 32-bit, cuTensorMapEncodeTiled
 
 class Attention {
@@ -50,6 +51,12 @@ private:
                 report(fmt::format("{} = {} is outside of 1..2^31 - 1", name, value), at, "TMA coordinates are 32-bit");
             }
         }
+        const auto limit = [&](const char* name) { return limits.count(name) ? double(limits.at(name)) : 1.0; };
+        const double tiles = limit("batch") * double(p_.heads) * double((r_.problem.m_max + 63) / 64);
+        if (tiles > kMaxTiles)
+            report(fmt::format("batch {:.0f} x {} heads x {} rows are {:.0f} tiles of 64 rows, more than 2^31 - 1",
+                               limit("batch"), p_.heads, r_.problem.m_max, tiles),
+                   "/problem", "lower a limit: tiles are numbered with 32 bits");
         const std::int64_t row = p_.heads * p_.head_dim;
         if (row > kMaxTmaCoordinate)
             report(fmt::format("{} heads of {} are {} columns, more than 2^31 - 1", p_.heads, p_.head_dim, row), "/graph/inputs",

@@ -50,15 +50,14 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
     plan->params = {{"batch", c.batch_max}, {"keys", c.keys_max}};
     auto let = [&](const char* name, const std::string& value) { plan->lets.push_back({name, Expr(value)}); };
     let("row_tiles", "ceil_div(M, tile_m)");
-    if (c.pattern.causal) {
-        // Query heads whose row tiles alternate, the longest rows of all of them first.
-        const std::int64_t pair = 2 * c.pattern.head_dim * kElement;
-        let("group", c.head_group > 0 ? fmt::format("{} * heads_per_kv", c.head_group)
-                                      : fmt::format("max(1, min(batch * kv_heads, {} / max(1, keys))) * heads_per_kv",
-                                                    kGroupBytes / pair));
-    } else if (c.head_group > 0) {
-        let("group", fmt::format("{} * heads_per_kv", c.head_group));
-    }
+    // Query heads whose row tiles alternate; where causal the longest rows of all of them first.
+    const std::int64_t pair = 2 * c.pattern.head_dim * kElement;
+    if (c.head_group > 0)
+        let("group", fmt::format("min({}, max(1, batch * kv_heads)) * heads_per_kv", c.head_group));
+    else if (c.pattern.causal)
+        let("group", fmt::format("max(1, min(batch * kv_heads, {} / max(1, keys))) * heads_per_kv", kGroupBytes / pair));
+    else
+        let("group", "1");
     let("tiles", "batch * heads * row_tiles");
 }
 
@@ -122,17 +121,10 @@ std::string slot(const char* array, const char* pipe, std::int64_t each, std::in
 
 void declare_tile(Block& b, const Choices& c) {
     const bool causal = c.pattern.causal;
-    if (!causal && c.head_group == 0) {
-        b.let("head", "t / row_tiles");
-        b.let("row", "t % row_tiles * tile_m");
-    } else {
-        b.let("first", "t / (group * row_tiles) * group");
-        b.let("members", "min(group, batch * heads - first)");
-        b.let("u", "t - first * row_tiles");
-        b.let("head", "first + u % members");
-        if (causal) b.note("longest rows first: short ones fill the gaps at the end");
-        b.let("row", causal ? "(row_tiles - 1 - u / members) * tile_m" : "u / members * tile_m");
-    }
+    b.let("head", "raster_row(t, batch * heads, row_tiles, group)");
+    if (causal) b.note("longest rows first: short ones fill the gaps at the end");
+    b.let("row", causal ? "(row_tiles - 1 - raster_col(t, batch * heads, row_tiles, group)) * tile_m"
+                        : "raster_col(t, batch * heads, row_tiles, group) * tile_m");
 }
 
 void declare_blocks(Block& b, const Choices& c) {
