@@ -43,7 +43,7 @@ std::int64_t positive_integer(const std::string& text, const std::string& what) 
     return value;
 }
 
-// M=8192,N=4096,K=8192: each given size replaces the file's.
+// M=8192,N=4096,K=8192, and the launch arguments that the file limits: each given size replaces the file's.
 void apply_shape(const std::string& shape, Problem& problem) {
     std::size_t start = 0;
     while (start < shape.size()) {
@@ -56,9 +56,11 @@ void apply_shape(const std::string& shape, Problem& problem) {
             problem.n = size;
         else if (name == "K")
             problem.k = size;
+        else if (const auto limit = problem.limits.find(name); limit != problem.limits.end())
+            limit->second = size;
         else
             throw ArgumentError(fmt::format("--shape: there is no size {}", name),
-                                "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K");
+                                "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K; or a limit of the file's problem");
         start = comma + 1;
     }
 }

@@ -27,7 +27,8 @@ def user_line() -> str:
 
 @dataclass
 class Dim:
-    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name (M, N, K)."""
+    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name: M, N or K, a launch
+    argument (keys, batch), or `static:x`, a number that belongs to the graph."""
 
     origin: str
     parent: Dim | None = None
@@ -117,13 +118,18 @@ class Trace:
         self.ops.append({"op": op, "result": result, "inputs": [v.name for v in values], "source": line, **attributes})
         return Value(self, result, result_dtype, list(dims))
 
-    def graph(self, output: Value) -> dict[str, Any]:
-        """The graph section of a schedule file. Dims are named M, N, K after the matmul."""
-        if not isinstance(output, Value):
-            raise ScheduleError(f"{self.name} returned a {type(output).__name__}", "return one traced tensor")
-        if output.is_input:
-            raise ScheduleError(f"{self.name} returns its argument {output.name} unchanged", "")
+    def graph(self, output: Value | tuple[Value, ...]) -> dict[str, Any]:
+        """The graph section of a schedule file. Dims are named by the op that gives them meaning; those that belong to
+        the graph stand as `static:...`, for the caller to put numbers in."""
+        output, *more = output if isinstance(output, tuple) else (output,)
+        for value in (output, *more):
+            if not isinstance(value, Value):
+                raise ScheduleError(f"{self.name} returned a {type(value).__name__}", "return traced tensors")
+            if value.is_input:
+                raise ScheduleError(f"{self.name} returns its argument {value.name} unchanged", "")
+        kept = {"more_outputs": [{"name": value.name, "dtype": value.dtype} for value in more]} if more else {}
         return {
+            **kept,
             "inputs": [
                 {
                     "name": value.name,
@@ -176,6 +182,49 @@ def _add(x: Value, y: Value) -> Value:
     for mine, theirs in zip(reversed(x.dims), reversed(y.dims)):
         mine.join(theirs, line)
     return x.trace.record("bias" if len(y.dims) == 1 else "residual", [x, y], x.dims, x.dtype)
+
+
+def attention(q: Value, k: Value, v: Value, *, causal: bool = False, causal_offset: int = 0, scale: float | None = None,
+              layout: str = "bshd", lse: bool = False) -> Any:
+    """softmax(scale * q k^T) v of every head, in one kernel; nothing of size [queries, keys] touches memory.
+
+    Args:
+        q: [batch, queries, heads, head_dim] (layout `bshd`) or [batch, heads, queries, head_dim] (`bhsd`), bf16 or f16,
+            head_dim 64, 128 or 256.
+        k, v: the same with keys in place of queries; fewer heads are shared by heads / kv_heads query heads each.
+        causal: query i sees key j where j <= i + causal_offset.
+        scale: a positive number; by default 1 / sqrt(head_dim).
+        lse: also return the natural log-sum-exp of each row, [batch, heads, queries] in f32.
+
+    Batch, queries and keys are launch arguments. A row that sees no key gives 0 and -inf. Returns the result, in q's
+    layout and dtype, or (result, log-sum-exp).
+    """
+    line = user_line()
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(value, Value) or len(value.dims) != 4:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise ScheduleError(f"{line}: attention with {what} as {name}", "q, k and v have 4 dims")
+    if layout not in ("bshd", "bhsd"):
+        raise ArgumentError(f"{line}: attention layout {layout!r}", "use bshd or bhsd")
+    if scale is not None and not (isinstance(scale, (int, float)) and scale > 0):
+        raise ArgumentError(f"{line}: attention scale {scale!r}", "a positive number, or None for 1 / sqrt(head_dim)")
+    rows, heads = (1, 2) if layout == "bshd" else (2, 1)
+    for value, length, of in ((q, "M", "heads"), (k, "keys", "kv_heads"), (v, "keys", "kv_heads")):
+        for index, name in ((0, "batch"), (rows, length), (heads, f"static:{of}"), (3, "static:head_dim")):
+            named = Dim(name, name=name)
+            value.dims[index].join(named, line)
+    attributes: dict[str, Any] = {"layout": layout}
+    if causal:
+        attributes["causal"] = True
+    if causal_offset:
+        attributes["causal_offset"] = int(causal_offset)
+    if scale is not None:
+        attributes["scale"] = float(scale)
+    result = q.trace.record("attention", [q, k, v], q.dims, q.dtype, **attributes)
+    if not lse:
+        return result
+    q.trace.ops[-1]["lse"] = f"{result.name}_lse"
+    return result, Value(q.trace, f"{result.name}_lse", "f32", [q.dims[0], q.dims[heads], q.dims[rows]])
 
 
 def relu(x: Value) -> Value:

@@ -121,7 +121,7 @@ void World::store_log_sum_exp(Agent* agent, const Instruction& i) {
     const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("tensor"));
     const std::int64_t index = value(*agent, i.operands[0]), rows = value(*agent, i.operands[1]),
                        width = sizes_[agent->rank].value(tensor.shape.back());
-    if (width > 0)
+    if (width > 0 && rows > 0)
         ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(index / width, 1, index % width, rows);
 }
 
@@ -193,8 +193,11 @@ void World::store_box(Agent* agent, const Instruction& i) {
         return;
     }
     const TensorDef& tensor = *find_tensor(plan_, v.map->memory);
-    const std::int64_t pitch = sizes_[agent->rank].value(tensor.shape.back()) * size;
-    ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(start / pitch, height, start % pitch / size, width);
+    // As the map sees it: a row of several dimensions of the tensor may be one row of the map.
+    const std::int64_t pitch = v.stride[0];
+    Cover& cover = ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()];
+    cover.columns = pitch / size;
+    cover.add(start / pitch, height, start % pitch / size, width);
 }
 
 }  // namespace plait::interpreter

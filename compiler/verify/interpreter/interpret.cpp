@@ -12,7 +12,7 @@ namespace plait::interpreter {
 namespace {
 
 constexpr std::int64_t kBudgetSteps = 1'500'000;  // about 0.1 s
-constexpr std::int64_t kParamCap = 300;            // of keys, batch, experts: a few blocks and a rest
+constexpr std::int64_t kParamCap = 300;            // of launch arguments beside M: a few blocks and a rest
 
 std::int64_t* find_const(Plan* plan, const std::string& name) {
     for (Constant& c : plan->consts) {
@@ -64,6 +64,17 @@ void shrink_columns(Plan* plan, std::int64_t keep, std::string* note) {
     *note += fmt::format("{}N {} for {}", note->empty() ? "" : ", ", *n, old);
 }
 
+// Heads of attention repeat the same steps; two that share keys and two that do not are all kinds there are.
+void shrink_heads(Plan* plan, std::string* note) {
+    std::int64_t *heads = find_const(plan, "heads"), *kv_heads = find_const(plan, "kv_heads"),
+                 *heads_per_kv = find_const(plan, "heads_per_kv");
+    if (heads == nullptr || kv_heads == nullptr || heads_per_kv == nullptr) return;
+    const std::int64_t old = *heads;
+    *kv_heads = std::min<std::int64_t>(*kv_heads, 2), *heads_per_kv = std::min<std::int64_t>(*heads_per_kv, 2);
+    *heads = *kv_heads * *heads_per_kv;
+    if (*heads != old) *note += fmt::format("{}{} heads for {}", note->empty() ? "" : ", ", *heads, old);
+}
+
 std::vector<std::int64_t> choose_rows(const Plan& plan) {
     const std::int64_t world = plan.world, tile = const_or(plan, "tile_m", 64),
                        chunk = const_or(plan, "chunk_rows", tile);
@@ -90,14 +101,25 @@ std::vector<std::int64_t> choose_rows(const Plan& plan) {
     return chosen;
 }
 
-// Launch arguments beside M turn through their border values, each at its own pace, so that pairs differ from run to run.
+// Border values of a launch argument, the most telling first: rings of keys come round, blocks end before and behind keys.
+std::vector<std::int64_t> param_values(const Plan& plan, const ParamDef& param) {
+    const std::int64_t block = const_or(plan, "key_block", 0);
+    if (param.name == "keys" && block > 0) {
+        const std::int64_t most = block * (2 * const_or(plan, "stages", 2) + 1) + 3;
+        return {most, block, 3, 0, block + 1, 2 * block - 1};
+    }
+    if (param.name == "batch") return {2, 1, 0};
+    const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
+    return {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
+}
+
+// Launch arguments beside M turn through their values, each at its own pace, so that pairs differ from run to run.
 std::map<std::string, std::int64_t> choose_params(const Plan& plan, std::size_t run) {
     std::map<std::string, std::int64_t> params;
     std::size_t pace = 1;
     for (const ParamDef& param : plan.params) {
-        const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
-        const std::int64_t values[] = {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
-        params[param.name] = values[run / pace % std::size(values)];
+        const std::vector<std::int64_t> values = param_values(plan, param);
+        params[param.name] = std::min(values[run / pace % values.size()], param.max);
         pace = pace == 1 ? 2 : pace + 1;
     }
     return params;
@@ -110,6 +132,7 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     runs.plan = plan;
     shrink_depth(&runs.plan, &runs.scaled);
     shrink_columns(&runs.plan, plan.world > 4 ? 1 : 2, &runs.scaled);
+    shrink_heads(&runs.plan, &runs.scaled);
     const std::int64_t least = min_ctas(plan), most = std::max<std::int64_t>(target.sms, least);
     const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2));
     bool reverse = false;

@@ -224,6 +224,13 @@ void World::at_end() {
     bool ended = true;
     for (const Agent& agent : agents_) ended = ended && agent.done();
     if (!ended || !findings_.empty()) return;
+    for (const CtaState& cta : ctas_) {
+        if (cta.turns.empty()) continue;
+        report_at("check_progress",
+                  fmt::format("turn {} is passed and never taken (M = {})", *cta.turns.begin(), run_.m), "launch",
+                  "one turn_wait for each turn_pass");
+        return;
+    }
     for (int r = 0; r < plan_.world; ++r) {
         const RankState& rank = ranks_[r];
         for (const auto& [position, command] : rank.commands) {
@@ -237,9 +244,11 @@ void World::at_end() {
         for (int flag : rank.awaited_session_flags) entry_signal(r, flag);
         for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
             const TensorDef& tensor = plan_.tensors[t];
-            if (!tensor.output || tensor.shape.size() != 2 || scattered_.count(tensor.name) != 0) continue;
-            const std::string problem =
-                rank.outputs[t].problem(sizes_[r].value(tensor.shape[0]), sizes_[r].value(tensor.shape[1]));
+            if (!tensor.output || scattered_.count(tensor.name) != 0) continue;
+            std::int64_t elements = 1, columns = rank.outputs[t].columns;
+            for (const Expr& extent : tensor.shape) elements *= sizes_[r].value(extent);
+            if (columns == 0) columns = std::max<std::int64_t>(sizes_[r].value(tensor.shape.back()), 1);
+            const std::string problem = rank.outputs[t].problem(elements / columns, columns);
             if (!problem.empty())
                 report_at("check_exactly_once",
                           fmt::format("tensor {} of rank {} at M = {}: {}", tensor.name, r, run_.m, problem),

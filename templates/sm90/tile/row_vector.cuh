@@ -5,7 +5,7 @@
 
 namespace plait {
 
-inline constexpr f32 kLowest = -__builtin_huge_valf();
+inline constexpr f32 kLowest = __builtin_bit_cast(f32, 0xff800000u);  // -inf; NVRTC has no __builtin_huge_valf
 
 // value[b][h]: row 64 b + 16 warp + lane / 4 + 8 h, the same in the four lanes that share it.
 template <i64 M>
