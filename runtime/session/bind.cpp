@@ -211,6 +211,13 @@ TensorMap encode_host_map(const MapRequest& request) {
     return map;
 }
 
+std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m) {
+    std::uint64_t artifact = 0xcbf29ce484222325ull;  // FNV-1a
+    for (unsigned char c : manifest.semantics) artifact = (artifact ^ c) * 0x100000001b3ull;
+    // Added, not hashed: M itself is told apart.
+    return (artifact + static_cast<std::uint64_t>(m)) & kSignatureMask;
+}
+
 std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m) {
     check_artifact(manifest, place);
     check_m(manifest, m);
@@ -220,23 +227,33 @@ std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, c
     return shapes;
 }
 
-std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
-                                          const RankTensors& tensors, const EncodeMap& encode) {
-    const auto shapes = tensor_shapes(manifest, place, launch.m);
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors) {
+    const auto shapes = tensor_shapes(manifest, place, m);
     if (tensors.size() != manifest.tensors.size()) {
         throw ArgumentError(
             fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
     }
-    unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
-    std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
     std::set<std::string> mapped;
     for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
-
-    std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
-    put(manifest, args, 0, "launch", &launch, sizeof(launch));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
         check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+    }
+}
+
+std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
+                                          const RankTensors& tensors, const EncodeMap& encode) {
+    check_tensors(manifest, place, launch.m, tensors);
+    const auto shapes = tensor_shapes(manifest, place, launch.m);
+    unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
+    std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
+
+    std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
+    Launch signed_launch = launch;
+    signed_launch.signature = launch_signature(manifest, launch.m);
+    put(manifest, args, 0, "launch", &signed_launch, sizeof(signed_launch));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
         put(manifest, args, expected.args_offset, expected.name, &tensors[i].data, sizeof(void*));
         const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
         memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};

@@ -29,7 +29,13 @@ TensorMap encode_host_map(const MapRequest& request);
 
 // Refuses an artifact of another ABI version or another world. ArgumentError.
 void check_artifact(const Manifest& manifest, const RankPlace& place);
+// What all ranks must agree on for one launch, in kSignatureBits: the artifact and M. Two values of M less than
+// 2^kSignatureBits apart never look alike.
+std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m);
 // Checks tensors against the manifest (ArgumentError: name, expected and given shape, dtype) and M against m_max.
+// The checks alone.
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors);
+// Fills Launch::signature in.
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode);
 // Shapes of this rank's tensors for a given M.
