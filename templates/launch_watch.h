@@ -23,48 +23,32 @@ PLAIT_AGENT u64 wait_deadline(Agent& ag, const Args& args, u64 start) {
     return (entered > start ? entered : start) + args.launch.wait_deadline_ns;
 }
 
+// What an agent found, as its rank's record says it first: `flag` is an address, told_record makes a place of it.
 struct Finding {
     AbortCause cause;
-    u64 flag, expected, seen, site, peer;
+    const u64* flag;
+    u64 expected, seen, site, peer;
 };
 
-template <class Args>
-PLAIT_AGENT u64 place_of(const Args& args, const Flag* flag) {
-    const u64 in_state = reinterpret_cast<u64>(flag) - reinterpret_cast<u64>(args.launch.state);
-    if (in_state < sizeof(DeviceState)) return kInDeviceState + in_state;
-    return reinterpret_cast<u64>(flag) - reinterpret_cast<u64>(args.launch.workspace[args.launch.local_rank]);
-}
-
+// Short, since it is inlined at every wait: what all findings of a launch share was written when it began (watch_entry).
 template <class Args>
 PLAIT_AGENT void give_up(Agent& ag, const Args& args, const Finding& found) {
     DeviceState* state = args.launch.state;
     if (word_claim(ag, &state->stall.taken)) {
         StallRecord& record = state->stall;
         record.cause = static_cast<u64>(found.cause);
-        record.rank = static_cast<u64>(args.launch.rank);
-        record.epoch = word_peek(ag, &state->epoch, Scope::Gpu) + 1;
-        record.m = static_cast<u64>(args.launch.m);
-        record.artifact = args.launch.artifact_offset;
         record.site = found.site;
-        record.flag = found.flag;
+        record.flag = reinterpret_cast<u64>(found.flag);
         record.expected = found.expected;
         record.seen = found.seen;
         record.cta = static_cast<u64>(ag.cta);
-        record.work = static_cast<u64>(ag.work);
+        record.work = ag.work < 0 ? kNoWork : static_cast<u64>(ag.work);
         record.ctas_in = word_peek(ag, &state->ctas_in, Scope::Gpu);
         record.ctas = static_cast<u64>(ag.ctas);
         record.peer = found.peer;
         word_publish(ag, &record.taken, kStallFilled, Scope::Gpu);
     }
     word_publish(ag, &state->abort, static_cast<u64>(found.cause), Scope::Gpu);
-    word_publish(ag, &args.launch.host->abort, static_cast<u64>(found.cause), Scope::System);
-}
-
-// A wait has outlasted its deadline.
-template <class Args>
-PLAIT_AGENT void wait_expired(Agent& ag, const Args& args, const Flag* flag, u64 expected, u64 seen, i64 site) {
-    const bool all_started = word_peek(ag, &args.launch.state->ctas_in, Scope::Gpu) >= static_cast<u64>(ag.ctas);
-    give_up(ag, args, Finding{all_started ? AbortCause::Wait : AbortCause::Ctas, place_of(args, flag), expected, seen, static_cast<u64>(site), 0});
 }
 
 // The relay's part of it.
@@ -76,46 +60,48 @@ struct LaunchWatch {
     bool told = false;         // the abort, if there is one, has been handed on
 };
 
-// The oldest thing that is missing for all to have entered.
-struct MissingEntry {
-    bool any = false;
-    u64 peer = 0, flag = 0, expected = 0, seen = 0;
-};
-
 template <class Args>
-PLAIT_AGENT void look_at_peer(Agent& ag, const Args& args, const LaunchWatch& watch, i64 peer, MissingEntry& missing) {
-    const Flag* flag = own_entered(args, peer);
-    const u64 expected = entered_word(watch.epoch, args.launch.signature);
-    const u64 seen = word_peek(ag, flag, Scope::System);
-    if (entered_epoch(seen) < watch.epoch) {
-        missing = MissingEntry{true, static_cast<u64>(peer), place_of(args, flag), expected, seen};
-    } else if (entered_epoch(seen) == watch.epoch && seen != expected) {
-        // A peer that is a launch ahead has compared: it ended this launch after it saw this rank enter.
-        give_up(ag, args, Finding{AbortCause::Disagree, place_of(args, flag), expected, seen, 0, static_cast<u64>(peer)});
+PLAIT_AGENT void begin_watch(Agent& ag, const Args& args, LaunchWatch& watch, u64 now) {
+    DeviceState* state = args.launch.state;
+    watch.started = true;
+    watch.start_ns = now;
+    watch.epoch = word_peek(ag, &state->epoch, Scope::Gpu) + 1;
+    if (word_peek(ag, &state->stall.taken, Scope::Gpu) == 0) {
+        state->stall.rank = static_cast<u64>(args.launch.rank);
+        state->stall.epoch = watch.epoch;
+        state->stall.m = static_cast<u64>(args.launch.m);
+        state->stall.artifact = args.launch.artifact_offset;
     }
+    if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_begun, watch.epoch, Scope::System);
 }
 
+// The first rank found that has not entered (cause Entry) or entered something else (Disagree); None where all are there.
 // Every rank is a rail peer of a rank of this node: peers of this node say in word 1 of their line that theirs are there.
 template <class Args>
-PLAIT_AGENT MissingEntry missing_entry(Agent& ag, const Args& args, LaunchWatch& watch) {
-    const i64 nodes = args.launch.nodes, locals = args.launch.local_ranks;
-    const i64 node = args.launch.node, local = args.launch.local_rank;
-    MissingEntry missing;
-    for (i64 d = 1; d < nodes; d += 1) look_at_peer(ag, args, watch, (node + d) % nodes * locals + local, missing);
-    if (nodes > 1 && !missing.any && !watch.rails_told) {
-        for (i64 p = 1; p < locals; p += 1)
-            word_poke(ag, peer_entered(args, (local + p) % locals, args.launch.rank) + kRailsEnteredWord, watch.epoch, Scope::System);
-        watch.rails_told = true;
+PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, LaunchWatch& watch) {
+    const i64 rails = args.launch.nodes - 1, locals = args.launch.local_ranks, local = args.launch.local_rank;
+    const u64 expected = entered_word(watch.epoch, args.launch.signature);
+    Finding found{AbortCause::None, nullptr, expected, 0, 0, 0};
+    for (i64 i = 0; i < rails + locals - 1 && found.cause == AbortCause::None; i += 1) {
+        const i64 p = (local + 1 + i - rails) % locals;   // local rank, from the first peer of this node on
+        const i64 peer = i < rails ? (args.launch.node + 1 + i) % args.launch.nodes * locals + local : args.launch.node * locals + p;
+        if (i >= rails && rails > 0 && !watch.rails_told)
+            word_poke(ag, peer_entered(args, p, args.launch.rank) + kRailsEnteredWord, watch.epoch, Scope::System);
+        if (i == rails + locals - 2) watch.rails_told = true;
+        const u64* flag = own_entered(args, peer);
+        u64 seen = word_peek(ag, flag, Scope::System);
+        // A peer that is a launch ahead has compared: it ended this launch after it saw this rank enter.
+        const bool differs = entered_epoch(seen) == watch.epoch && seen != expected;
+        bool there = entered_epoch(seen) >= watch.epoch;
+        if (there && i >= rails && rails > 0) {
+            flag += kRailsEnteredWord;
+            seen = word_peek(ag, flag, Scope::System);
+            there = seen >= watch.epoch;
+        }
+        if (there && !differs) continue;
+        found = Finding{differs ? AbortCause::Disagree : AbortCause::Entry, flag, expected, seen, 0, static_cast<u64>(peer)};
     }
-    for (i64 p = 1; p < locals; p += 1) {
-        const i64 peer = node * locals + (local + p) % locals;
-        look_at_peer(ag, args, watch, peer, missing);
-        if (nodes == 1 || missing.any) continue;
-        const Flag* rails = own_entered(args, peer) + kRailsEnteredWord;
-        const u64 seen = word_peek(ag, rails, Scope::System);
-        if (seen < watch.epoch) missing = MissingEntry{true, static_cast<u64>(peer), place_of(args, rails), watch.epoch, seen};
-    }
-    return missing;
+    return found;
 }
 
 // One look at who has entered; costs nothing once all have. The relay leaves only then, so no rank can run two launches
@@ -125,59 +111,57 @@ PLAIT_AGENT void watch_entry(Agent& ag, const Args& args, LaunchWatch& watch) {
     if (watch.entered || watch.told) return;
     DeviceState* state = args.launch.state;
     const u64 now = clock_ns(ag);
-    if (!watch.started) {
-        watch.started = true;
-        watch.start_ns = now;
-        watch.epoch = word_peek(ag, &state->epoch, Scope::Gpu) + 1;
-        if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_begun, watch.epoch, Scope::System);
-    }
-    const MissingEntry missing = missing_entry(ag, args, watch);
-    const u64 ctas_in = word_peek(ag, &state->ctas_in, Scope::Gpu), ctas = static_cast<u64>(ag.ctas);
-    if (!missing.any && ctas_in >= ctas) {
+    if (!watch.started) begin_watch(ag, args, watch, now);
+    Finding found = look_for_peers(ag, args, watch);
+    const bool all_started = word_peek(ag, &state->ctas_in, Scope::Gpu) >= static_cast<u64>(ag.ctas);
+    if (found.cause == AbortCause::None && all_started) {
         watch.entered = true;
         word_poke(ag, &state->all_entered_ns, now, Scope::Gpu);
         return;
     }
-    if (now - watch.start_ns < args.launch.entry_deadline_ns) return;
-    if (ctas_in < ctas)
-        give_up(ag, args, Finding{AbortCause::Ctas, place_of(args, &state->ctas_in), ctas, ctas_in, 0, 0});
-    else
-        give_up(ag, args, Finding{AbortCause::Entry, missing.flag, missing.expected, missing.seen, 0, missing.peer});
+    if (found.cause != AbortCause::Disagree && now - watch.start_ns < args.launch.entry_deadline_ns) return;
+    if (found.cause != AbortCause::Disagree && !all_started) found.cause = AbortCause::Ctas;
+    give_up(ag, args, found);
+}
+
+// Where a word lies, for a rank that has other addresses.
+template <class Args>
+PLAIT_AGENT u64 place_of(const Args& args, u64 address) {
+    const u64 in_state = address - reinterpret_cast<u64>(args.launch.state);
+    if (in_state < sizeof(DeviceState)) return kInDeviceState + in_state;
+    return address - reinterpret_cast<u64>(args.launch.workspace[args.launch.local_rank]);
 }
 
 PLAIT_AGENT void copy_record(Agent& ag, u64* to, const u64* from) {
     for (u32 word = 1; word < kStallWords; word += 1) word_poke(ag, to + word, word_peek(ag, from + word, Scope::System), Scope::System);
+    word_publish(ag, to, kStallFilled, Scope::System);
 }
 
 // Hands an abort on, once: one that an agent of this rank, its host or a peer (`told_by` - 1) raised. The record goes into
-// the peers' `told` unchanged, the host's proxy takes it to the other nodes.
+// the peers' `told`, and from there on unchanged; the host's proxy takes it to the other nodes.
 template <class Args>
 PLAIT_AGENT void spread_abort(Agent& ag, const Args& args, LaunchWatch& watch, u64 host_abort, u64 told_by) {
     DeviceState* state = args.launch.state;
     const u64 world = static_cast<u64>(args.launch.world), rank = static_cast<u64>(args.launch.rank);
     const i64 locals = args.launch.local_ranks, local = args.launch.local_rank;
-    if (watch.told) return;
-    const u64 raised = word_peek(ag, &state->abort, Scope::Gpu);
-    if (raised == 0 && host_abort == 0 && told_by == 0) return;
+    if (watch.told || (word_peek(ag, &state->abort, Scope::Gpu) == 0 && host_abort == 0 && told_by == 0)) return;
     u64* record = &state->stall.taken;
     u8* own = args.launch.workspace[local];
-    if (told_by != 0 && word_claim(ag, record)) {
-        copy_record(ag, record, reinterpret_cast<const u64*>(own + told_offset(world, told_by - 1)));
-        word_publish(ag, record, kStallFilled, Scope::Gpu);
-    }
-    const u64 cause = raised != 0 ? raised : host_abort != 0 ? host_abort : state->stall.cause;
-    give_up(ag, args, Finding{static_cast<AbortCause>(cause), 0, 0, 0, 0, 0});   // fills the record where nobody has
-    if (word_peek_acquire(ag, record, Scope::Gpu) < kStallFilled) return;         // another agent is at it: next round
+    if (told_by != 0 && word_claim(ag, record)) copy_record(ag, record, reinterpret_cast<const u64*>(own + told_offset(world, told_by - 1)));
+    // Fills the record where nobody has.
+    give_up(ag, args, Finding{host_abort != 0 ? static_cast<AbortCause>(host_abort) : AbortCause::Host, nullptr, 0, 0, 0, 0});
+    if (word_peek_acquire(ag, record, Scope::Gpu) < kStallFilled) return;   // another agent is at it: next round
+    watch.told = true;
+    if (word_peek(ag, reinterpret_cast<const u64*>(own + told_offset(world, rank)), Scope::System) >= kStallFilled) return;   // an earlier launch, or the host
     for (i64 p = 0; p < locals; p += 1) {
         const i64 to = (local + 1 + p) % locals;   // this rank's own last: from there the NIC reads it
         u8* workspace = args.launch.workspace[to];
-        u64* told = reinterpret_cast<u64*>(workspace + told_offset(world, rank));
-        copy_record(ag, told, record);
-        word_publish(ag, told, kStallFilled, Scope::System);
+        if (p == 0 && state->stall.rank == rank) state->stall.flag = place_of(args, state->stall.flag);
+        copy_record(ag, reinterpret_cast<u64*>(workspace + told_offset(world, rank)), record);
         if (to != local) word_publish(ag, reinterpret_cast<u64*>(workspace + abort_word_offset(world)), 1 + rank, Scope::System);
     }
     word_publish(ag, &args.launch.host->told, 1, Scope::System);
-    watch.told = true;
+    word_publish(ag, &args.launch.host->abort, state->stall.cause, Scope::System);
 }
 
 }  // namespace plait

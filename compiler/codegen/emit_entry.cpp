@@ -157,8 +157,8 @@ void print_invalidate(const Plan& plan, SourceWriter& writer) {
         throw InternalError("plan " + plan.name + ": the shape of an output depends on what only a program declares");
     for (const TensorDef& tensor : plan.tensors) {
         if (!tensor.output) continue;
-        Expr elements(1);
-        for (const Expr& extent : tensor.shape) elements = elements * extent;
+        Expr elements = tensor.shape.front();
+        for (std::size_t d = 1; d < tensor.shape.size(); ++d) elements = elements * tensor.shape[d];
         writer.line(fmt::format("fill_nan(ag, args.{}, {});", tensor.name, print_source_expr(elements)));
     }
     writer.close();

@@ -46,6 +46,8 @@ CudaSession::Snapshot CudaSession::read_snapshot() {
     seen.told.resize(world);
     const unsigned char* from = pinned_->host() + layout_.mirror;
     std::memcpy(&seen.state, from, sizeof(DeviceState));
+    seen.state.stall =
+        placed_record(seen.state.stall, static_cast<u64>(place_.rank), workspace_->base(place_.rank), state_->get());
     std::memcpy(seen.told.data(), from + sizeof(DeviceState), world * sizeof(StallRecord));
     std::memcpy(&seen.told_by, from + sizeof(DeviceState) + world * sizeof(StallRecord), sizeof(u64));
     return seen;

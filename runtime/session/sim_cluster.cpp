@@ -191,10 +191,14 @@ void SimCluster::Impl::fail(const LaunchReport& report) {
     places.entry_deadline_ns = options.entry_deadline_ns;
     places.wait_deadline_ns = options.wait_deadline_ns;
     for (const auto& [key, area] : areas) places.areas.push_back({&area.manifest, area.offset});
-    for (const auto& rank : ranks) places.told.push_back(rank->state()->stall);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        places.told.push_back(placed_record(ranks[r]->state()->stall, r,
+                                            reinterpret_cast<std::uintptr_t>(ranks[r]->workspace()),
+                                            reinterpret_cast<std::uintptr_t>(ranks[r]->state())));
+    }
     StallStory first;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const StallRecord& record = ranks[r]->state()->stall;
+        const StallRecord& record = places.told[r];
         if (record.taken < kStallFilled || record.rank != r) continue;
         const StallStory story = describe_stall(static_cast<int>(r), record, places);
         first.message += (first.message.empty() ? "" : "\n  ") + story.message;

@@ -104,7 +104,10 @@ StallStory describe_disagreement(const StallRecord& record, const StallPlaces& p
 }
 
 StallStory describe_cause(const StallRecord& record, const StallPlaces& places) {
-    switch (static_cast<AbortCause>(record.cause)) {
+    const auto cause = static_cast<AbortCause>(record.cause);
+    // A wait that outlasted the entry deadline beside CTAs that are missing: the relay's may be among them.
+    const bool not_all_started = cause == AbortCause::Wait && record.ctas_in < record.ctas;
+    switch (not_all_started ? AbortCause::Ctas : cause) {
         case AbortCause::Wait:
             return describe_wait(record, places);
         case AbortCause::Entry:
@@ -126,6 +129,17 @@ StallStory describe_cause(const StallRecord& record, const StallPlaces& places) 
 }
 
 }  // namespace
+
+StallRecord placed_record(StallRecord record, std::uint64_t rank, std::uint64_t workspace, std::uint64_t state) {
+    // An agent found it in a launch whose relay, which says what launch it is, never started.
+    if (record.cause == static_cast<u64>(AbortCause::Wait) && record.epoch == 0) record.rank = rank;
+    if (record.rank != rank) return record;
+    if (record.flag - state < sizeof(DeviceState))
+        record.flag = kInDeviceState + (record.flag - state);
+    else if (record.flag >= workspace && record.flag < kInDeviceState)
+        record.flag -= workspace;
+    return record;
+}
 
 StallStory describe_stall(int rank, const StallRecord& record, const StallPlaces& places) {
     StallStory story = describe_cause(record, places);

@@ -18,6 +18,9 @@ struct StallPlaces {
     std::uint64_t entry_deadline_ns = 0, wait_deadline_ns = 0;
     std::vector<StallRecord> told;  // by rank: what each one has told of, where it has
 };
+// The record of a rank's own DeviceState, as `told` would have it: its flag may still be an address of that rank.
+StallRecord placed_record(StallRecord record, std::uint64_t rank, std::uint64_t workspace, std::uint64_t state);
+
 struct StallStory {
     std::string message, hint;
 };

@@ -26,13 +26,14 @@ enum class AbortCause : u64 {
 // The first cause of an abort, in the words of the rank that found it. One line, so that it travels as one message:
 // the finder fills it into its DeviceState, relays copy it into `told` of their peers, unchanged from rank to rank.
 //
-// `taken`: 0 free, less than kStallFilled claimed, from there on filled (released). Where `flag` lies: in the workspace, as a byte
-// offset, which is the same on all ranks; or in DeviceState, as kInDeviceState plus a byte offset.
+// `taken`: 0 free, less than kStallFilled claimed, from there on filled (released). `flag`: in the workspace, as a byte
+// offset, which is the same on all ranks, or in DeviceState, as kInDeviceState plus a byte offset; in the finder's own
+// DeviceState an address until it has been handed on. rank to artifact are written when a launch begins.
 struct StallRecord {
     u64 taken;
     u64 cause;     // AbortCause
     u64 rank;      // who found it
-    u64 epoch;     // of the launch
+    u64 epoch;     // of the launch; 0: its relay did not start
     u64 m;         // of the launch
     u64 artifact;  // Launch::artifact_offset of the launch
     u64 site;      // Wait: index into the manifest's wait sites

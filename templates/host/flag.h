@@ -21,18 +21,18 @@ template <class Args>
 void wait_flags(Agent& ag, const Args& args, const Flag* first, i64 count, u64 value, Scope scope, i64 site) {
     if (ag.stopped || count <= 0) return;
     const u64 start = clock_ns(ag);
-    WaitResult result = WaitResult::Expired;
-    while (result == WaitResult::Expired) {
-        const u64 now = clock_ns(ag), deadline = wait_deadline(ag, args, start);
-        if (now >= deadline && now > start) break;
+    WaitResult result;
+    do {
+        const u64 deadline = wait_deadline(ag, args, start), again = clock_ns(ag) + kLookAgainNs;
         result = ag.engine->wait(ag.handle, Lane::Members, first, static_cast<u64>(count), value, scope, Order::Ordered,
-                                 static_cast<u32>(site), deadline - now < kLookAgainNs ? deadline : now + kLookAgainNs);
-    }
+                                 static_cast<u32>(site), deadline < again ? deadline : again);
+    } while (result == WaitResult::Expired && clock_ns(ag) < wait_deadline(ag, args, start));
     if (result == WaitResult::Reached) return;
     if (result == WaitResult::Expired) {
         i64 missing = 0;
         while (missing + 1 < count && word_peek(ag, first + missing, scope) >= value) missing += 1;
-        wait_expired(ag, args, first + missing, value, word_peek(ag, first + missing, scope), site);
+        give_up(ag, args, Finding{AbortCause::Wait, first + missing, value, word_peek(ag, first + missing, scope),
+                                  static_cast<u64>(site), 0});
     }
     ag.stopped = true;
 }

@@ -32,7 +32,7 @@ PLAIT_DEVICE void wait_flag(Agent& ag, const Args& args, const Flag* flag, u64 v
         if (polls % kPollsPerAbortCheck != 0) continue;
         if (ptx::load_relaxed_gpu(&args.launch.state->abort) != 0) break;
         if (clock_ns(ag) < wait_deadline(ag, args, start)) continue;
-        wait_expired(ag, args, flag, value, seen, site);
+        give_up(ag, args, Finding{AbortCause::Wait, flag, value, seen, static_cast<u64>(site), 0});
         break;
     }
     ag.stopped = true;

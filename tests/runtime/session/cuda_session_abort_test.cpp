@@ -81,6 +81,21 @@ TEST(CudaSessionAbort, StallIsToldWithEverythingAndEndsTheSession) {
     EXPECT_EQ(ranks.fake.launches().size(), 1u);
 }
 
+TEST(CudaSessionAbort, AddressesOfARecordThatNobodyHandedOnAreUnderstood) {
+    Ranks ranks(1, 2);
+    ranks.fake.on_launch = [](const FakeLaunch& call) {
+        const Launch launch = launch_in(call);
+        const u64 own = reinterpret_cast<u64>(launch.workspace[launch.local_rank]) + launch.artifact_offset;
+        give_up(launch, waits_for(launch.rank == 0 ? own + 144 : reinterpret_cast<u64>(&launch.state->fifo_completed)));
+    };
+    ranks.launch(0);
+    EXPECT_TRUE(contains(ranks.check(0), "waits for a_ready[2] = 5")) << ranks.check(0);
+    Ranks others(1, 2);
+    others.fake.on_launch = ranks.fake.on_launch;
+    others.launch(1);
+    EXPECT_TRUE(contains(others.check(1), "waits for fifo_completed = 5")) << others.check(1);
+}
+
 TEST(CudaSessionAbort, PeersAreToldOfTheFirstCauseFromTheHostWhereNoRelayDoes) {
     Ranks ranks(1, 2);
     ranks.fake.on_launch = [](const FakeLaunch& call) {

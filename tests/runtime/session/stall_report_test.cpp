@@ -29,7 +29,7 @@ StallRecord record(AbortCause cause, u64 rank = 2) {
     r.cause = static_cast<u64>(cause);
     r.rank = rank, r.epoch = 5, r.m = 512, r.artifact = 4096;
     r.site = 3, r.flag = 4096 + 1024 + 8 * 17, r.expected = 5, r.seen = 4, r.cta = 9, r.work = 77;
-    r.ctas_in = 120, r.ctas = 132;
+    r.ctas_in = r.ctas = 132;
     return r;
 }
 
@@ -70,9 +70,30 @@ TEST(DescribeStall, NamesTheRankThatHasNotEntered) {
 }
 
 TEST(DescribeStall, CountsTheCtasThatStarted) {
-    const StallStory story = describe_stall(2, record(AbortCause::Ctas), Places().places);
+    StallRecord r = record(AbortCause::Ctas);
+    r.ctas_in = 120;
+    const StallStory story = describe_stall(2, r, Places().places);
     EXPECT_EQ(story.message, "rank 2, launch 5 of one (M = 512): 120 of 132 CTAs started within 60 s");
     EXPECT_NE(story.hint.find("MIG or MPS"), std::string::npos);
+    r.cause = static_cast<u64>(AbortCause::Wait), r.epoch = 0;  // found by an agent, since the relay is not there
+    EXPECT_EQ(told(r), "rank 2: 120 of 132 CTAs started within 60 s");
+}
+
+TEST(PlacedRecord, TurnsThisRanksAddressesIntoPlaces) {
+    const u64 workspace = 0x7f0000000000, state = 0x7e0000000000;
+    const auto flag_of = [&](u64 flag, u64 rank = 2) {
+        StallRecord r = record(AbortCause::Wait, 2);
+        r.flag = flag;
+        return placed_record(r, rank, workspace, state).flag;
+    };
+    EXPECT_EQ(flag_of(workspace + 5000), 5000u);
+    EXPECT_EQ(flag_of(state + 56), kInDeviceState + 56);
+    EXPECT_EQ(flag_of(5000), 5000u);                            // placed already
+    EXPECT_EQ(flag_of(kInDeviceState + 56), kInDeviceState + 56);
+    StallRecord unknown = record(AbortCause::Wait, 0);
+    unknown.epoch = 0;
+    EXPECT_EQ(placed_record(unknown, 3, workspace, state).rank, 3u);
+    EXPECT_EQ(flag_of(workspace + 5000, 1), workspace + 5000);  // another rank's: it is a place, whatever it looks like
 }
 
 TEST(DescribeStall, ShowsBothSidesOfADisagreement) {
