@@ -230,7 +230,8 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
             fmt::format("{} of {} simulated SMs are occupied: no CTA can start", options.occupied_sms, launch.ctas));
     launch.resident -= options.occupied_sms;
     for (int r = 0; r < topology.world(); ++r)
-        tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m[r]);  // checks the artifact
+        tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m[r],
+                      infer_params(manifest, tensors[static_cast<std::size_t>(r)]));  // checks the artifact
     const std::uint64_t offset = attach(artifact);
     TensorRegions regions(engine.memory());
     std::vector<AlignedArgs> args;

@@ -107,6 +107,11 @@ TEST(LaunchSignature, TellsValuesOfMAndArtifactsApart) {
     EXPECT_EQ(at_50, launch_signature(manifest, 50));
     EXPECT_LE(at_50, kSignatureMask);
     for (std::int64_t m : {0, 49, 51, 50 + (1 << 19), 50 + (1 << 20) - 1}) EXPECT_NE(launch_signature(manifest, m), at_50) << m;
+    for (std::int64_t keys : {0, 1, 2, 1 << 19}) {
+        const std::uint64_t here = launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys}});
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys + 1}}));
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", keys + 7}, {"keys", 3}}));
+    }
     manifest.semantics = "another";
     EXPECT_NE(launch_signature(manifest, 50), at_50);
     EXPECT_EQ(entered_epoch(entered_word(7, at_50)), 7u);
@@ -169,6 +174,36 @@ TEST(BindArguments, RefusesWrongTensorsByName) {
 TEST(BindArguments, RefusesMBeyondTheArtifact) {
     EXPECT_TRUE(contains(Bound(65).refusal(), "M = 65 is outside of 0..64"));
     EXPECT_TRUE(contains(Bound(-1).refusal(), "M = -1"));
+}
+
+// `keys` is read off the tensors whose extent it is, and everything that names it follows.
+struct BoundKeys : Bound {
+    explicit BoundKeys(std::int64_t keys) : Bound(50) {
+        manifest.params = {{"keys", 40, static_cast<std::uint64_t>(manifest.args_bytes)}};
+        manifest.args_bytes += 8;
+        manifest.tensors[1].shape = {"keys", 24};
+        manifest.tensors[2].shape = {"keys", 24};
+        tensors[1].shape = tensors[2].shape = {keys, 24};
+        manifest.maps.resize(2);
+        manifest.maps[0].extent[1] = Expr("min(keys, own_rows)");
+    }
+};
+
+TEST(BindArguments, ReadsLaunchArgumentsOffTheTensorsThatTheyShape) {
+    BoundKeys bound(7);
+    const std::vector<unsigned char> args = bound.bind();
+    std::int64_t keys = 0;
+    std::memcpy(&keys, args.data() + bound.manifest.params[0].args_offset, sizeof(keys));
+    EXPECT_EQ(keys, 7);
+    EXPECT_EQ(bound.map(args, 0).extent[1], 7u);
+    EXPECT_EQ(tensor_shapes(bound.manifest, bound.place, 50, {{"keys", 9}})[2], (std::vector<std::int64_t>{9, 24}));
+}
+
+TEST(BindArguments, RefusesLaunchArgumentsThatDisagreeOrAreTooLarge) {
+    BoundKeys disagree(7), large(41);
+    disagree.tensors[2].shape[0] = 8;
+    EXPECT_TRUE(contains(disagree.refusal(), "keys is 7 by dimension 0 of `b`, but 8 by dimension 0 of `c`")) << disagree.refusal();
+    EXPECT_TRUE(contains(large.refusal(), "keys = 41 (dimension 0 of `b`) is outside of 0..40")) << large.refusal();
 }
 
 TEST(BindArguments, RefusesAnotherTopologyOrAbi) {
