@@ -41,6 +41,8 @@ LaunchReport Engine::run(const EngineLaunch& launch) {
             if (!ended && !pass_time())
                 throw StallError(describe_stall(), "a signal is missing, or two agents wait for each other");
         }
+        if (!lost_agents_.empty() && !any_aborted())
+            throw StallError(fmt::format("rank {} is lost, the others have ended the launch without it", options_.lost.rank));
         end_launch();
     } catch (...) {
         drop_launch();
@@ -195,6 +197,7 @@ void Engine::check_puts_complete(int rank) {
 }
 
 void Engine::end_launch() {
+    if (!lost_agents_.empty()) return;
     for (const auto& region : memory_.regions()) {
         if (region->kind == MemoryKind::Shared)
             throw InternalError("shared memory of an ended CTA is still registered");
