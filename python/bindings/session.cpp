@@ -53,7 +53,7 @@ std::shared_ptr<Rendezvous> make_rendezvous(nb::object set, nb::object get) {
 
 std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object set, nb::object get, int device,
                                 std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
-                                const std::string& network) {
+                                double rendezvous_timeout_s, const std::string& network) {
     if (network != "ordered" && network != "unordered")
         throw ArgumentError("network is '" + network + "'", "use ordered or unordered");
     SessionOptions options;
@@ -62,6 +62,7 @@ std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object s
     options.sm_budget = sm_budget;
     options.entry_deadline_ns = static_cast<std::uint64_t>(entry_deadline_s * 1e9);
     options.wait_deadline_ns = static_cast<std::uint64_t>(wait_deadline_s * 1e9);
+    options.rendezvous_timeout_ns = static_cast<std::uint64_t>(rendezvous_timeout_s * 1e9);
     options.network = network == "ordered" ? NetworkContract::Ordered : NetworkContract::Unordered;
     const std::shared_ptr<Rendezvous> rendezvous = make_rendezvous(std::move(set), std::move(get));
     nb::gil_scoped_release release;
@@ -75,7 +76,8 @@ void bind_session(nb::module_& module) {
                "nodes"_a, "gpus_per_node"_a);
     nb::class_<Session>(module, "Session")
         .def_static("create", &create, "topology"_a, "rank"_a, "set"_a, "get"_a, "device"_a, "workspace_bytes"_a,
-                    "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "network"_a)
+                    "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a,
+                    "rendezvous_timeout_s"_a, "network"_a)
         .def("attach", &Session::attach, "artifact"_a, nb::call_guard<nb::gil_scoped_release>())
         .def("launch",
              [](Session& session, int artifact, std::int64_t m, const std::vector<TensorTuple>& tensors, std::uintptr_t stream) {

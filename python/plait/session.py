@@ -104,13 +104,17 @@ class Session:
         store: a torch.distributed store; by default the default group's.
         workspace_bytes: address space reserved per rank for what peers write.
         sm_budget: CTAs a launch may use; 0: all SMs.
+        entry_deadline_s: how long the ranks of a launch may be apart.
+        wait_deadline_s: how long a wait may last once all ranks have entered the launch.
+        rendezvous_timeout_s: how long ranks wait for each other when the Session is made and an artifact is loaded.
     """
 
     target = "sm_90a"
 
     def __init__(self, shape: Any = None, *, rank: int | None = None, device: int | None = None, name: str = "plait",
                  store: Any = None, gpus_per_node: int | None = None, workspace_bytes: int = 1 << 30, sm_budget: int = 0,
-                 entry_deadline_s: float = 60.0, wait_deadline_s: float = 10.0, network: str = "ordered") -> None:
+                 entry_deadline_s: float = 60.0, wait_deadline_s: float = 10.0, rendezvous_timeout_s: float = 120.0,
+                 network: str = "ordered") -> None:
         if not hasattr(_core, "Session"):
             raise DeviceError("this build has no CUDA part", "build with PLAIT_CUDA=ON")
         import torch
@@ -134,7 +138,7 @@ class Session:
         publish, fetch = store_callbacks(dist.PrefixStore(session_prefix(store, name, self.rank), store))
         self._session = _core.Session.create(
             self.topology, self.rank, publish, fetch, self.device, workspace_bytes, sm_budget, entry_deadline_s,
-            wait_deadline_s, network)
+            wait_deadline_s, rendezvous_timeout_s, network)
         self._handles: dict[str, int] = {}
 
     @property
@@ -143,8 +147,15 @@ class Session:
 
     def load(self, artifact: _core.Artifact) -> None:
         """Loads the artifact and gives it its area of the workspace; collective on first use."""
-        if artifact.key not in self._handles:
-            self._handles[artifact.key] = self._session.attach(artifact)
+        if artifact.key in self._handles:
+            return
+        import torch
+
+        if torch.cuda.is_current_stream_capturing():
+            raise ArgumentError(f"{artifact.name} is used for the first time inside a CUDA graph capture",
+                                "call it once before the capture, with the same range of M: the first call loads code and "
+                                "allocates, on all ranks together")
+        self._handles[artifact.key] = self._session.attach(artifact)
 
     def launch(self, artifact: _core.Artifact, m: int, tensors: list[View]) -> None:
         """Enqueues one launch on torch's current stream; not finished on return."""
@@ -158,7 +169,8 @@ class Session:
         self._session.launch(self._handles[artifact.key], m, [t.as_tuple() for t in tensors], stream)
 
     def check(self) -> None:
-        """Raises StallError where a launch went wrong: rank, role, flag, expected and seen value."""
+        """Raises StallError where a launch was given up, by this rank or by a peer: the first cause with rank, role, tile,
+        flag, expected and seen value. The kernel has left then, its outputs are NaN; make a new Session on all ranks."""
         self._session.check()
 
     def poison(self) -> None:
@@ -166,7 +178,7 @@ class Session:
         self._session.poison()
 
     def abort(self) -> None:
-        """Ends running launches; the Session is dead afterwards."""
+        """Ends running launches, of the peers too; the Session is dead afterwards, on all ranks."""
         self._session.abort()
 
 
