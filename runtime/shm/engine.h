@@ -45,7 +45,7 @@ class ShmEngine {
 public:
     explicit ShmEngine(int threads);
     // Runs one launch to its end on the calling thread and threads - 1 more. An aborted launch ends too, with
-    // DeviceState::abort set. InternalError: agents that wait for each other; the fibers are dropped as they are.
+    // DeviceState::abort set. StallError: agents that wait for each other; their fibers are dropped.
     void run(const ShmLaunch& launch);
     int threads() const { return static_cast<int>(stacks_.size()); }
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kYieldingRounds = 100;
 constexpr std::chrono::microseconds kFirstNap(20), kLongestNap(100);
 // After an abort every role runs to its end without waiting on others: who has not moved for so long never will.
 constexpr std::chrono::milliseconds kAbortGrace(1000);
-// Waits on others end at their deadlines. Past both of them, and this, agents of this rank wait for each other.
+// Waits on others end at their deadlines. Past both of them, and this, agents of different CTAs wait for each other.
 constexpr std::chrono::milliseconds kBeyondDeadlines(5000);
 constexpr std::size_t kReportedAgents = 24;
 
@@ -156,7 +156,23 @@ void ShmWorker::report_stall(const ShmAgent& agent) const {
     std::atomic_ref<u64>(launch_.launch->host->abort).store(1, std::memory_order_release);
 }
 
+// Barriers belong to one CTA: where all its agents stand at one, nobody is left to arrive.
+bool ShmWorker::stuck(const ShmCta& cta) {
+    bool all_done = true;
+    for (const auto& agent : cta.agents) {
+        if (agent->fiber.done()) continue;
+        all_done = false;
+        const bool at_barrier =
+            agent->parked == ShmAgent::Parked::Barrier || agent->parked == ShmAgent::Parked::CtaBarrier;
+        if (!at_barrier || may_resume(*agent)) return false;
+    }
+    return !all_done;
+}
+
 void ShmWorker::check_movement() {
+    for (const auto& cta : ctas_) {
+        if (stuck(*cta)) nothing_moves("agents of a CTA wait for each other");
+    }
     const std::uint64_t total = state_.moves.load(std::memory_order_relaxed);
     const Clock::time_point now = Clock::now();
     if (total != seen_moves_) {
@@ -169,11 +185,14 @@ void ShmWorker::check_movement() {
         aborted() ? std::chrono::nanoseconds(kAbortGrace)
                   : std::chrono::nanoseconds(launch.entry_deadline_ns + launch.wait_deadline_ns) + kBeyondDeadlines;
     const auto quiet = now - last_movement_;
-    if (quiet > limit) nothing_moves(std::chrono::duration_cast<std::chrono::milliseconds>(quiet));
+    if (quiet > limit) {
+        nothing_moves(fmt::format("nothing has moved for {} ms",
+                                  std::chrono::duration_cast<std::chrono::milliseconds>(quiet).count()));
+    }
 }
 
-void ShmWorker::nothing_moves(std::chrono::milliseconds since) const {
-    std::string text = fmt::format("rank {}: nothing has moved for {} ms:", launch_.launch->rank, since.count());
+void ShmWorker::nothing_moves(const std::string& what) const {
+    std::string text = fmt::format("rank {}: {}:", launch_.launch->rank, what);
     std::size_t waiting = 0;
     for (const auto& cta : ctas_) {
         for (const auto& agent : cta->agents) {
@@ -182,7 +201,7 @@ void ShmWorker::nothing_moves(std::chrono::milliseconds since) const {
         }
     }
     if (waiting > kReportedAgents) text += fmt::format("\n  and {} more agents", waiting - kReportedAgents);
-    throw StallError(text, "two agents wait for each other: run the kernel on a SimSession, which says why");
+    throw StallError(text, "the kernel is wrong: a simulation of it says why");
 }
 
 std::string ShmWorker::describe(const ShmCta& cta, const ShmAgent& agent) const {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/shm/engine.h"
@@ -95,7 +96,8 @@ private:
     ShmBarrier& barrier_at(ShmAgent& agent, const void* address) const;
     static void complete_phase(ShmBarrier& barrier);
     void check_movement();
-    [[noreturn]] void nothing_moves(std::chrono::milliseconds since) const;
+    bool stuck(const ShmCta& cta);
+    [[noreturn]] void nothing_moves(const std::string& what) const;
     std::string describe(const ShmCta& cta, const ShmAgent& agent) const;
     void back_off();
 
