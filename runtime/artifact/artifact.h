@@ -12,7 +12,7 @@ namespace plait {
 
 struct ManifestTensor {
     std::string name, dtype;
-    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals and `lets`
+    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
 };
@@ -26,6 +26,7 @@ struct ManifestMap {
     std::vector<std::int64_t> box;        // 3
     std::uint64_t args_offset = 0;
 };
+struct ManifestParam { std::string name; std::int64_t max = 0; std::uint64_t args_offset = 0; };   // see infer_params
 struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 
@@ -42,6 +43,7 @@ struct Manifest {
     std::uint64_t workspace_bytes = 0;    // the artifact's area, each rank's
     std::uint64_t receive_bytes = 0;      // its first part: what peers' payloads are written to; flags lie behind
     std::vector<std::string> agents;      // of a CTA, by agent index (host machine)
+    std::vector<ManifestParam> params;    // launch arguments beside M
     std::vector<ManifestLet> lets;
     std::vector<ManifestTensor> tensors;
     std::vector<ManifestMap> maps;

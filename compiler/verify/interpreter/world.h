@@ -24,6 +24,7 @@ struct Run {
     std::int64_t m = 0, ctas = 1;
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
+    std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
 };
 
 struct Group {
