@@ -2,7 +2,11 @@
 
     python examples/01_ag_gemm.py                        # on two nodes of two GPUs, simulated
     torchrun --nproc-per-node 4 examples/01_ag_gemm.py   # as four ranks: on GPUs, on CPUs where there are none
+
+`--gpus-per-node 2` makes two nodes of torchrun's four ranks, with an emulated network between them.
 """
+
+import argparse
 
 import torch
 import torch.distributed as dist
@@ -43,13 +47,16 @@ def run(session) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpus-per-node", type=int, help="by default what shares a machine is a node")
+    chosen = parser.parse_args()
     launched = dist.is_torchelastic_launched()   # by torchrun
     if launched:
         dist.init_process_group("gloo")   # plait meets at its store
         if torch.cuda.is_available():
             torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
     try:
-        with plait.open_session(simulate="2x2") as session:
+        with plait.open_session(simulate="2x2", gpus_per_node=chosen.gpus_per_node) as session:
             run(session)
     finally:
         if launched:

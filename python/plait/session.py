@@ -153,11 +153,17 @@ class Session:
         if store is None:
             store = dist.distributed_c10d._get_default_store()
         self._store = dist.PrefixStore(session_prefix(store, name, self.rank), store)
+        world = dist.get_world_size(group) if dist.is_initialized() and rank is None else 0
         if shape is None:
-            nodes, locals_ = self._node_shape(dist.get_world_size(group), gpus_per_node)
+            if world == 0:
+                raise ArgumentError("rank= says nothing of the other ranks", "pass shape= with it")
+            nodes, locals_ = self._node_shape(world, gpus_per_node)
             shape = f"{nodes}x{locals_}" if self.device is None else _core.machine_topology(nodes, locals_)
         self.topology = topology(shape)
         self.world = self.topology.world
+        if world not in (0, self.world):
+            raise ArgumentError(f"topology {self.topology.label()} has {self.world} ranks, the process group {world}",
+                                "pass group= for some of the processes")
         self.ranks = range(self.rank, self.rank + 1)   # those whose tensors this process passes
         publish, fetch = store_callbacks(self._store)
         if self.device is None:
