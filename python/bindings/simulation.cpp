@@ -97,13 +97,8 @@ void bind_cluster(nb::module_&) {}
 
 void bind_simulation(nb::module_& module) {
     nb::class_<HostModule>(module, "HostModule");
-<<<<<<< HEAD
     module.def("load_host_code", &load_host_code, "artifact"_a, nb::call_guard<nb::gil_scoped_release>());
-    module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a);
-=======
-    module.def("load_host_code", &load_host_code, "artifact"_a);
     module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a, "params"_a = Params{});
->>>>>>> main
     bind_cluster(module);
 }
 
