@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
@@ -15,7 +16,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 constexpr const char* kEntry = "entry.json";
-constexpr const char* kWritable = "set PLAIT_CACHE_DIR to a folder that can be written";
+constexpr const char* kWritable = "set PLAIT_CACHE_DIR to a folder that can be written and has room";
+
+// What the file layer says, with what to do about a cache.
+[[noreturn]] void throw_unwritable(const std::string& root, const ArgumentError& error) {
+    throw ArgumentError(fmt::format("the cache {} cannot be written: {}", root, error.message()),
+                        error.hint().empty() ? kWritable : error.hint());
+}
 
 std::string statistics_path(const std::string& root) { return root + "/statistics.json"; }
 
@@ -95,7 +102,12 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
     fs::create_directories(fs::path(folder).parent_path(), error);
     if (error)
         throw ArgumentError(fmt::format("cannot make the cache folder {}: {}", folder, error.message()), kWritable);
-    FileLock lock(folder + ".lock");
+    std::unique_ptr<FileLock> lock;
+    try {
+        lock = std::make_unique<FileLock>(folder + ".lock");
+    } catch (const ArgumentError& cause) {
+        throw_unwritable(root_, cause);
+    }
     bool damaged = false;
     if (std::optional<Artifact> found = find(key, &damaged)) {
         count(&CacheStatistics::hits);
@@ -103,16 +115,28 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
     }
     *hit = false;
     BuiltEntry entry = build();
-    if (damaged) remove_recursively(folder);
-    Artifact artifact = publish(key, entry);
-    count(damaged ? &CacheStatistics::healed : &CacheStatistics::misses);
-    return artifact;
+    try {
+        if (damaged) remove_recursively(folder);
+        Artifact artifact = publish(key, entry);
+        count(damaged ? &CacheStatistics::healed : &CacheStatistics::misses);
+        return artifact;
+    } catch (const ArgumentError& cause) {
+        throw_unwritable(root_, cause);
+    }
 }
 
 // The caller holds the key's lock, so whatever lies in the staging folder belongs to a builder that died.
 Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry) {
     std::string folder = directory(key), staging = folder + ".staging";
     remove_recursively(staging);
+    // Whatever fails below, no half of an entry stays on a disk that may be full.
+    struct Staging {
+        std::string path;
+        ~Staging() {
+            std::error_code ignored;
+            fs::remove_all(path, ignored);
+        }
+    } const cleanup{staging};
     std::string staged = make_temporary_directory(staging);
     std::map<std::string, std::string> files = {
         {"kernel.cu", entry.artifact.source},
@@ -127,7 +151,6 @@ Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry)
     for (const auto& [name, text] : entry.extra) write_file_atomically(staged + "/" + name, text);
     write_file_atomically(staged + "/" + kEntry, sums.dump(2) + "\n");
     publish_directory(staged, folder);
-    remove_recursively(staging);
     Artifact artifact = entry.artifact;
     artifact.code_file = folder + "/" + entry.code_name;
     return artifact;

@@ -86,6 +86,8 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
     for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
     for (const PrintedWait& wait : printed_waits(plan))
         m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+    for (const FlagDef& flag : plan.flags)
+        if (!flag.session) m.flags.push_back({flag.name, flag.offset, std::uint64_t(flag.count)});
     return m;
 }
 

@@ -154,6 +154,7 @@ std::string print_kernel(const Plan& plan, bool comments) {
     print_shared(plan, writer);
     std::int64_t wait = 0;
     for (const ProgramDef& program : plan.programs) wait = print_program(plan, program, wait, writer);
+    print_invalidate(plan, writer);
     writer.line("}  // namespace");
     writer.blank();
     print_entry(plan, writer);

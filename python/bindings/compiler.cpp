@@ -130,6 +130,7 @@ void bind_artifact(nb::module_& module) {
         .def_prop_ro("code", [](const Artifact& a) { return nb::bytes(a.code.data(), a.code.size()); })
         .def_prop_ro("code_file", [](const Artifact& artifact) { return artifact.code_file; })
         .def_prop_ro("key", [](const Artifact& artifact) { return artifact.manifest.key; })
+        .def_prop_ro("name", [](const Artifact& artifact) { return artifact.manifest.name; })
         .def_prop_ro("m_max", [](const Artifact& artifact) { return artifact.manifest.m_max; })
         .def_prop_ro("agents", [](const Artifact& artifact) { return artifact.manifest.agents; })
         .def_prop_ro("world", [](const Artifact& artifact) { return artifact.manifest.world; })

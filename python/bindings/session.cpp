@@ -53,7 +53,7 @@ std::shared_ptr<Rendezvous> make_rendezvous(nb::object set, nb::object get) {
 }
 
 SessionOptions make_options(std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
-                            const std::string& network) {
+                            double rendezvous_timeout_s, const std::string& network) {
     if (network != "ordered" && network != "unordered")
         throw ArgumentError("network is '" + network + "'", "use ordered or unordered");
     SessionOptions options;
@@ -61,6 +61,7 @@ SessionOptions make_options(std::uint64_t workspace_bytes, int sm_budget, double
     options.sm_budget = sm_budget;
     options.entry_deadline_ns = static_cast<std::uint64_t>(entry_deadline_s * 1e9);
     options.wait_deadline_ns = static_cast<std::uint64_t>(wait_deadline_s * 1e9);
+    options.rendezvous_timeout_ns = static_cast<std::uint64_t>(rendezvous_timeout_s * 1e9);
     options.network = network == "ordered" ? NetworkContract::Ordered : NetworkContract::Unordered;
     return options;
 }
@@ -68,8 +69,8 @@ SessionOptions make_options(std::uint64_t workspace_bytes, int sm_budget, double
 #ifdef PLAIT_WITH_CUDA
 std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object set, nb::object get, int device,
                                 std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
-                                const std::string& network) {
-    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, network);
+                                double rendezvous_timeout_s, const std::string& network) {
+    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, rendezvous_timeout_s, network);
     options.device = device;
     const std::shared_ptr<Rendezvous> rendezvous = make_rendezvous(std::move(set), std::move(get));
     nb::gil_scoped_release release;
@@ -80,8 +81,8 @@ std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object s
 #ifdef PLAIT_WITH_SIM
 std::unique_ptr<Session> create_on_host(const Topology& topology, int rank, nb::object set, nb::object get, int threads,
                                         std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s,
-                                        double wait_deadline_s, const std::string& network) {
-    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, network);
+                                        double wait_deadline_s, double rendezvous_timeout_s, const std::string& network) {
+    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, rendezvous_timeout_s, network);
     options.host_threads = threads;
     const std::shared_ptr<Rendezvous> rendezvous = make_rendezvous(std::move(set), std::move(get));
     nb::gil_scoped_release release;
@@ -98,11 +99,11 @@ void bind_session(nb::module_& module) {
     module.def("machine_topology", [](int nodes, int gpus_per_node) { return machine_topology(*open_cuda_driver(), nodes, gpus_per_node); },
                "nodes"_a, "gpus_per_node"_a);
     session.def_static("create", &create, "topology"_a, "rank"_a, "set"_a, "get"_a, "device"_a, "workspace_bytes"_a,
-                       "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "network"_a);
+                       "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "rendezvous_timeout_s"_a, "network"_a);
 #endif
 #ifdef PLAIT_WITH_SIM
     session.def_static("create_on_host", &create_on_host, "topology"_a, "rank"_a, "set"_a, "get"_a, "threads"_a,
-                       "workspace_bytes"_a, "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "network"_a);
+                       "workspace_bytes"_a, "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "rendezvous_timeout_s"_a, "network"_a);
 #endif
     session
         .def("attach", &Session::attach, "artifact"_a, nb::call_guard<nb::gil_scoped_release>())

@@ -13,9 +13,6 @@ from .errors import ArgumentError, DeviceError
 from .tensor import View, is_torch, view
 
 
-_MEETING_NS = 120 * 10**9   # how long the ranks wait for each other
-
-
 def topology(source: Any) -> _core.Topology:
     """A Topology from one, from a label (`2x2`: nodes x GPUs per node, simulated) or from the path of a JSON file."""
     if isinstance(source, _core.Topology):
@@ -127,14 +124,18 @@ class Session:
         workspace_bytes: address space reserved per rank for what peers write.
         sm_budget: CTAs a launch may use; 0: all SMs.
         threads: on the CPU, threads of a launch; 0: cores / ranks.
+        entry_deadline_s: how long the ranks of a launch may be apart.
+        wait_deadline_s: how long a wait may last once all ranks have entered the launch.
+        rendezvous_timeout_s: how long ranks wait for each other when the Session is made and an artifact is loaded.
     """
 
     target = "sm_90a"
+    device: int | None = 0   # CUDA ordinal; None: the CPU
 
     def __init__(self, shape: Any = None, *, rank: int | None = None, device: Any = None, group: Any = None,
                  name: str = "plait", store: Any = None, gpus_per_node: int | None = None,
                  workspace_bytes: int = 1 << 30, sm_budget: int = 0, threads: int = 0, entry_deadline_s: float = 60.0,
-                 wait_deadline_s: float = 10.0, network: str = "ordered") -> None:
+                 wait_deadline_s: float = 10.0, rendezvous_timeout_s: float = 120.0, network: str = "ordered") -> None:
         import torch.distributed as dist
 
         self.device = cuda_ordinal(device)
@@ -157,7 +158,7 @@ class Session:
         if shape is None:
             if world == 0:
                 raise ArgumentError("rank= says nothing of the other ranks", "pass shape= with it")
-            nodes, locals_ = self._node_shape(world, gpus_per_node)
+            nodes, locals_ = self._node_shape(world, gpus_per_node, int(rendezvous_timeout_s * 1e9))
             shape = f"{nodes}x{locals_}" if self.device is None else _core.machine_topology(nodes, locals_)
         self.topology = topology(shape)
         self.world = self.topology.world
@@ -168,19 +169,21 @@ class Session:
         publish, fetch = store_callbacks(self._store)
         if self.device is None:
             self.target = "host"
-            self._session = _core.Session.create_on_host(self.topology, self.rank, publish, fetch, threads, workspace_bytes,
-                                                         sm_budget, entry_deadline_s, wait_deadline_s, network)
+            self._session = _core.Session.create_on_host(
+                self.topology, self.rank, publish, fetch, threads, workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s,
+                rendezvous_timeout_s, network)
         else:
-            self._session = _core.Session.create(self.topology, self.rank, publish, fetch, self.device, workspace_bytes,
-                                                 sm_budget, entry_deadline_s, wait_deadline_s, network)
+            self._session = _core.Session.create(
+                self.topology, self.rank, publish, fetch, self.device, workspace_bytes, sm_budget, entry_deadline_s,
+                wait_deadline_s, rendezvous_timeout_s, network)
         self._handles: dict[str, int] = {}
 
-    def _node_shape(self, world: int, gpus_per_node: int | None) -> tuple[int, int]:
+    def _node_shape(self, world: int, gpus_per_node: int | None, timeout_ns: int) -> tuple[int, int]:
         if gpus_per_node:
             return node_shape(world, gpus_per_node)
         publish, fetch = store_callbacks(self._store)
         publish(f"machine/{self.rank}", _core.machine_identity().encode())
-        return machine_shape([fetch(f"machine/{rank}", _MEETING_NS).decode() for rank in range(world)])
+        return machine_shape([fetch(f"machine/{rank}", timeout_ns).decode() for rank in range(world)])
 
     @property
     def place(self) -> str:
@@ -198,8 +201,16 @@ class Session:
 
     def load(self, artifact: _core.Artifact) -> None:
         """Loads the artifact and gives it its area of the workspace; collective on first use."""
-        if artifact.key not in self._handles:
-            self._handles[artifact.key] = self._live().attach(artifact)
+        if artifact.key in self._handles:
+            return
+        if self.device is not None:
+            import torch
+
+            if torch.cuda.is_current_stream_capturing():
+                raise ArgumentError(f"{artifact.name} is used for the first time inside a CUDA graph capture",
+                                    "call it once before the capture, with the same range of M: the first call loads code "
+                                    "and allocates, on all ranks together")
+        self._handles[artifact.key] = self._live().attach(artifact)
 
     def launch(self, artifact: _core.Artifact, m: int, tensors: list[View]) -> None:
         """One launch: on a GPU enqueued on torch's current stream and not finished on return; on the CPU finished."""
@@ -216,7 +227,8 @@ class Session:
         self._live().launch(self._handles[artifact.key], m, [t.as_tuple() for t in tensors], stream)
 
     def check(self) -> None:
-        """Raises StallError where a launch went wrong: rank, role, flag, expected and seen value."""
+        """Raises StallError where a launch was given up, by this rank or by a peer: the first cause with rank, role, tile,
+        flag, expected and seen value. The kernel has left then, its outputs are NaN; make a new Session on all ranks."""
         self._live().check()
 
     def synchronize(self) -> None:
@@ -232,7 +244,7 @@ class Session:
         self._live().poison()
 
     def abort(self) -> None:
-        """Ends running launches; the Session is dead afterwards."""
+        """Ends running launches, of the peers too; the Session is dead afterwards, on all ranks."""
         self._live().abort()
 
     def close(self) -> None:

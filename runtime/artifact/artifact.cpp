@@ -36,6 +36,7 @@ private:
     static ordered_json to_json(const ManifestParam& value) { return from_fields(value); }
     static ordered_json to_json(const ManifestLet& value) { return from_fields(value); }
     static ordered_json to_json(const WaitSite& value) { return from_fields(value); }
+    static ordered_json to_json(const ManifestFlags& value) { return from_fields(value); }
     template <class T>
     static ordered_json to_json(const std::vector<T>& values) {
         ordered_json json = ordered_json::array();
@@ -65,6 +66,7 @@ public:
     void operator()(const char* key, std::vector<ManifestParam>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestLet>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<WaitSite>& values) { read_objects(key, values); }
+    void operator()(const char* key, std::vector<ManifestFlags>& values) { read_objects(key, values); }
 
 private:
     template <class T>

@@ -48,6 +48,13 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("flag", site.flag);
 }
 template <class Visitor, class Any>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestFlags>
+void visit_fields(Visitor& visit, Any& flags) {
+    visit("name", flags.name);
+    visit("offset", flags.offset);
+    visit("count", flags.count);
+}
+template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, Manifest>
 void visit_fields(Visitor& visit, Any& manifest) {
     visit("abi_version", manifest.abi_version);
@@ -74,6 +81,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("tensors", manifest.tensors);
     visit("maps", manifest.maps);
     visit("wait_sites", manifest.wait_sites);
+    visit("flags", manifest.flags);
     visit("registers", manifest.registers);
     visit("spill_bytes", manifest.spill_bytes);
     visit("local_bytes", manifest.local_bytes);

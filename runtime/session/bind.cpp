@@ -220,6 +220,16 @@ TensorMap encode_host_map(const MapRequest& request) {
     return map;
 }
 
+// Added, not hashed: M itself is told apart. The other arguments each with a weight of its own, odd so that none is lost.
+std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m, const Params& params) {
+    std::uint64_t signature = 0xcbf29ce484222325ull;  // FNV-1a
+    for (unsigned char c : manifest.semantics) signature = (signature ^ c) * 0x100000001b3ull;
+    signature += static_cast<std::uint64_t>(m);
+    std::uint64_t weight = 1;
+    for (const auto& [name, value] : params) signature += (weight += 0x9e3c2) * static_cast<std::uint64_t>(value);
+    return signature & kSignatureMask;
+}
+
 Params infer_params(const Manifest& manifest, const RankTensors& tensors) {
     check_count(manifest, tensors);
     Params params;
@@ -259,22 +269,32 @@ std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, c
     return shapes;
 }
 
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors) {
+    check_artifact(manifest, place);
+    check_m(manifest, m);
+    const auto shapes = tensor_shapes(manifest, place, m, infer_params(manifest, tensors));
+    std::set<std::string> mapped;
+    for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
+        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+    }
+}
+
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode) {
-    check_artifact(manifest, place);
-    check_m(manifest, launch.m);
+    check_tensors(manifest, place, launch.m, tensors);
     const Params params = infer_params(manifest, tensors);
     const auto shapes = tensor_shapes(manifest, place, launch.m, params);
     unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
     std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
-    std::set<std::string> mapped;
-    for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
 
     std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
-    put(manifest, args, 0, "launch", &launch, sizeof(launch));
+    Launch signed_launch = launch;
+    signed_launch.signature = launch_signature(manifest, launch.m, params);
+    put(manifest, args, 0, "launch", &signed_launch, sizeof(signed_launch));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
-        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
         put(manifest, args, expected.args_offset, expected.name, &tensors[i].data, sizeof(void*));
         const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
         memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};

@@ -33,10 +33,12 @@ ShmNetwork::ShmNetwork(const ShmNetworkOptions& options) {
     thread.drain_ns = kDrainNs;
     // The kernel waits for transfers that will never come: it leaves instead of running into its deadline.
     thread.on_failure = [lines = options.rings.lines](const std::exception_ptr&) {
-        std::atomic_ref<u64>(lines->abort).store(1, std::memory_order_release);
+        std::atomic_ref<u64>(lines->abort).store(static_cast<u64>(AbortCause::Network), std::memory_order_release);
     };
-    thread_ =
-        std::make_unique<ProxyThread>(std::make_unique<TransferProxy>(options.rings, *session_, *memory_), thread);
+    auto proxy = std::make_unique<TransferProxy>(options.rings, *session_, *memory_);
+    proxy->set_abort_notice(
+        abort_notice(options.rank, static_cast<int>(options.workspaces.size()), options.ranks_per_node));
+    thread_ = std::make_unique<ProxyThread>(std::move(proxy), thread);
 }
 
 ShmNetwork::~ShmNetwork() { thread_->stop(); }

@@ -13,7 +13,7 @@
 namespace plait {
 
 struct ShmNetworkOptions {
-    int rank = 0;
+    int rank = 0, ranks_per_node = 1;
     std::vector<MemoryRegion> workspaces;  // by rank, as this process addresses them
     NetworkContract contract = NetworkContract::Ordered;
     std::string nic;
@@ -29,6 +29,7 @@ public:
     ShmNetwork(const ShmNetwork&) = delete;
     ShmNetwork& operator=(const ShmNetwork&) = delete;
     void check() const { thread_->check(); }  // TransportError: what the proxy died of
+    bool failed() const { return thread_->failed(); }
 
 private:
     std::unique_ptr<ProxySession> session_;

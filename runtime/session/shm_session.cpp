@@ -60,8 +60,7 @@ ShmSession::ShmSession(const Topology& topology, int rank, std::shared_ptr<Rende
         ShmWorkspaceOptions{place_.rank, round_up(options_.workspace_bytes, kAreaAlignment),
                             options_.rendezvous_timeout_ns},
         [this](const std::string& name, const std::string& value) { return group_.all_gather(name, value); });
-    next_area_ =
-        round_up(kEnteredOffset + static_cast<std::uint64_t>(place_.world) * kFlagLineBytes, kAreaAlignment);
+    next_area_ = round_up(session_area_bytes(static_cast<u64>(place_.world)), kAreaAlignment);
     const std::string outcome = outcome_of([&] {
         workspace_->commit(next_area_);
         make_network();
@@ -92,6 +91,7 @@ void ShmSession::make_network() {
     if (place_.nodes == 1) return;
     ShmNetworkOptions network;
     network.rank = place_.rank;
+    network.ranks_per_node = place_.locals;
     for (int rank = 0; rank < place_.world; ++rank)
         network.workspaces.push_back({workspace_->base(rank), workspace_->bytes()});
     network.contract = options_.network;
@@ -126,7 +126,7 @@ ShmSession::Program ShmSession::load_program(const Artifact& artifact) const {
 
 int ShmSession::attach(const Artifact& artifact) {
     const std::lock_guard lock(mutex_);
-    refuse_if_dead();
+    check_locked();
     std::unique_ptr<Program> program;
     const std::uint64_t bytes = artifact.manifest.workspace_bytes;
     // An area is fresh memory, hence zero, and it is mapped everywhere already: a rank that launches at once finds it.

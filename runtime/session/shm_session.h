@@ -2,12 +2,14 @@
 // (runtime/memory/shm_workspace.h), kernels on the engine of runtime/shm.
 //
 // A launch is over when the call returns, and throws what went wrong in it; its outputs are filled with NaN then, and
-// the Session is dead. DeviceState, HostLines and rings belong to this process alone: peers reach the workspace only.
+// the Session is dead, on all ranks: who finds out tells the others. DeviceState, HostLines and rings belong to this process alone: peers reach the workspace only.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/memory/shm_workspace.h"
 #include "runtime/session/bind.h"
 #include "runtime/session/rank_group.h"
@@ -44,9 +46,16 @@ private:
     Launch launch_of(const Program& program, std::int64_t m);
     Program load_program(const Artifact& artifact) const;
     void run(const Program& program, const Launch& launch, const RankTensors& tensors);
-    void refuse_if_dead() const;
-    [[noreturn]] void throw_stall() const;
-    bool aborted() const;
+    void spoil_outputs(const Program& program, const RankTensors& tensors) const;
+    void check_locked();
+    bool given_up() const;
+    void set_abort(AbortCause cause);
+    std::vector<StallRecord> told() const;  // by rank
+    StallRecord own_record() const;
+    StallRecord first_cause() const;
+    void wait_for_the_others_part() const;
+    void tell_peers(StallRecord record);
+    [[noreturn]] void fail(const std::string& message, const std::string& hint);
 
     Topology topology_;
     RankPlace place_;
@@ -62,8 +71,9 @@ private:
     std::unique_ptr<ShmNetwork> network_;  // none within one node; uses all of the above
     std::vector<std::unique_ptr<Program>> programs_;
     std::uint64_t next_area_ = 0;
-    const Program* last_launched_ = nullptr;
     std::uint64_t launches_ = 0;
+    std::atomic<bool> told_{false};        // peers have been told of this rank's abort
+    std::unique_ptr<StallError> failure_;  // what the Session died of; thrown again by every later call
     mutable std::mutex mutex_;
 };
 

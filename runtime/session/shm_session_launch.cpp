@@ -1,7 +1,6 @@
-// The part of ShmSession that launches and watches.
+// The part of ShmSession that launches.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -47,8 +46,12 @@ void ShmSession::launch(int artifact, std::int64_t m, const RankTensors& tensors
             fmt::format("artifact {} is not attached to this session, which has {}", artifact, programs_.size()),
             "attach it before the first launch");
     }
-    refuse_if_dead();
     const Program& program = *programs_[artifact];
+    check_tensors(program.manifest, place_, m, tensors);
+    if (given_up()) {
+        spoil_outputs(program, tensors);  // the caller gets an exception, but for the tensors that it already holds
+        check_locked();
+    }
     run(program, launch_of(program, m), tensors);
 }
 
@@ -65,56 +68,25 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
         if (!program.manifest.tensors[i].output)
             work.inputs.push_back({static_cast<const unsigned char*>(tensors[i].data), bytes_of(tensors[i])});
     }
-    last_launched_ = &program;
     ++launches_;
-    const auto spoil_outputs = [&] {  // all bits set is a NaN of every dtype
-        for (std::size_t i = 0; i < tensors.size(); ++i) {
-            if (program.manifest.tensors[i].output) std::memset(tensors[i].data, 0xff, bytes_of(tensors[i]));
-        }
-    };
     try {
         engine_.run(work);
-    } catch (...) {
+    } catch (const Error& error) {  // the kernel itself is wrong: no agent of it said so
+        spoil_outputs(program, tensors);
         abort();
-        spoil_outputs();
-        throw;
+        fail(error.message(), error.hint());
     }
-    if (!aborted()) return;
-    spoil_outputs();
-    if (network_) network_->check();
-    throw_stall();
+    if (!given_up()) return;
+    spoil_outputs(program, tensors);
+    check_locked();
 }
 
-bool ShmSession::aborted() const {
-    return std::atomic_ref<u64>(state_->abort).load(std::memory_order_acquire) != 0 ||
-           std::atomic_ref<u64>(lines_->abort).load(std::memory_order_acquire) != 0;
+// All bits set is a NaN of every dtype.
+void ShmSession::spoil_outputs(const Program& program, const RankTensors& tensors) const {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        if (program.manifest.tensors[i].output) std::memset(tensors[i].data, 0xff, bytes_of(tensors[i]));
+    }
 }
-
-void ShmSession::throw_stall() const {
-    if (state_->stall.taken == 0)
-        throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
-    StallPlaces places;
-    places.workspace = reinterpret_cast<std::uint64_t>(workspace_->base(place_.rank));
-    places.workspace_bytes = next_area_;
-    places.state = reinterpret_cast<std::uint64_t>(state_.get());
-    for (const auto& program : programs_) places.areas.push_back({&program->manifest, program->area_offset});
-    places.last_launched = last_launched_ != nullptr ? &last_launched_->manifest : nullptr;
-    throw StallError(describe_stall(place_.rank, state_->stall, places),
-                     "the outputs are NaN; results since then are not valid; make a new session");
-}
-
-void ShmSession::refuse_if_dead() const {
-    if (network_) network_->check();
-    if (aborted()) throw_stall();
-}
-
-void ShmSession::check() {
-    const std::lock_guard lock(mutex_);
-    refuse_if_dead();
-}
-
-// No lock: it must get past a launch that waits.
-void ShmSession::abort() { std::atomic_ref<u64>(lines_->abort).store(1, std::memory_order_release); }
 
 void ShmSession::poison_receive_buffers() {
     const std::lock_guard lock(mutex_);

@@ -57,12 +57,13 @@ u64 load(void*, Lane, const u64* address, Scope, Order order) {
 u64 fetch_add(void* a, Lane, u64* address, u64 value, Scope, Order order) {
     return static_cast<A*>(a)->worker->fetch_add(address, value, order);
 }
-u32 wait(void* a, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site) {
-    return guarded(a, [&](A& g) { return g.worker->wait(g, first, count, value, site); });
+WaitResult wait(void* a, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site, u64 deadline_ns) {
+    return guarded(a, [&](A& g) { return g.worker->wait(g, first, count, value, site, deadline_ns); });
 }
-void idle(void* a) {
+void idle(void* a, u64) {
     guarded(a, [&](A& g) { g.worker->idle(g); });
 }
+u64 clock(void*) { return shm_clock_ns(); }
 void trace(void*, u32, i64) {}
 void* registers(void* a, u64 bytes, u32 slot) {
     return guarded(a, [&](A& g) { return g.worker->registers(g, bytes, slot); });
@@ -96,6 +97,7 @@ const HostEngine& shm_engine_table() {
         .fetch_add = fetch_add,
         .wait = wait,
         .idle = idle,
+        .clock = clock,
         .trace = trace,
         .registers = registers,
     };

@@ -118,27 +118,24 @@ u64 ShmWorker::fetch_add(u64* address, u64 value, Order order) {
         value, order == Order::Ordered ? std::memory_order_acq_rel : std::memory_order_relaxed);
 }
 
-// Acquires whatever the caller's order: a plain load where it matters.
-u32 ShmWorker::wait(ShmAgent& agent, const u64* first, u64 count, u64 value, u32 site) {
-    if (count == 0) return aborted();
+// Acquires whatever the caller's order: a plain load where it matters. A wait that expires and begins again, which a
+// deadline that has moved asks for, is no movement.
+WaitResult ShmWorker::wait(ShmAgent& agent, const u64* first, u64 count, u64 value, u32 site, u64 deadline_ns) {
+    if (count == 0) return aborted() ? WaitResult::Aborted : WaitResult::Reached;
     agent.words = first;
     agent.count = count;
     agent.reached = 0;
     agent.value = value;
     agent.site = site;
-    agent.gave_up = false;
-    if (!words_reached(agent)) {
-        agent.since = ShmAgent::Clock::now();
-        park(agent, ShmAgent::Parked::Words);
-    }
-    ++moves_;
-    return agent.gave_up;
+    agent.result = WaitResult::Reached;
+    agent.deadline_ns = deadline_ns;
+    if (!words_reached(agent)) park(agent, ShmAgent::Parked::Words);
+    if (agent.result != WaitResult::Expired) ++moves_;
+    return agent.result;
 }
 
-// A relay looks at host memory again in the next round. It must see an abort even where no agent waits.
-void ShmWorker::idle(ShmAgent& agent) {
-    park(agent, ShmAgent::Parked::Idle);
-}
+// A polling agent looks again in the next round, whatever its deadline.
+void ShmWorker::idle(ShmAgent& agent) { park(agent, ShmAgent::Parked::Idle); }
 
 // A slot that is asked for more than it has gets new memory; the old one stays valid too.
 void* ShmWorker::registers(ShmAgent& agent, u64 bytes, u32 slot) {

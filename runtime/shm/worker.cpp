@@ -33,6 +33,10 @@ void agent_entry(void* handle) {
 
 }  // namespace
 
+u64 shm_clock_ns() {
+    return static_cast<u64>(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
+}
+
 ShmWorker::ShmWorker(ShmLaunchState& state, StackPool& stacks, std::uint32_t index, std::uint32_t step)
     : state_(state), launch_(state.launch), stacks_(stacks), last_movement_(Clock::now()) {
     for (std::uint32_t cta = index; cta < launch_.ctas; cta += step) {
@@ -107,11 +111,8 @@ bool ShmWorker::may_resume(ShmAgent& agent) {
             return agent.cta->meetings != agent.meeting;
         case ShmAgent::Parked::Words:
             if (words_reached(agent)) return true;
-            if (!aborted()) {
-                if (!past_deadline(agent)) return false;
-                report_stall(agent);
-            }
-            agent.gave_up = true;
+            if (!aborted() && shm_clock_ns() < agent.deadline_ns) return false;
+            agent.result = aborted() ? WaitResult::Aborted : WaitResult::Expired;
             return true;
     }
     return true;
@@ -123,37 +124,9 @@ bool ShmWorker::words_reached(ShmAgent& agent) const {
     return agent.reached == agent.count;
 }
 
-// Words of the Session's own area (`entered`) wait for another rank's launch, everything else for its work.
-bool ShmWorker::past_deadline(const ShmAgent& agent) const {
-    const Launch& launch = *launch_.launch;
-    const u64 place = reinterpret_cast<u64>(agent.words) - reinterpret_cast<u64>(launch.workspace[launch.local_rank]);
-    const u64 limit = place < launch.artifact_offset ? launch.entry_deadline_ns : launch.wait_deadline_ns;
-    return Clock::now() - agent.since >= std::chrono::nanoseconds(limit);
-}
-
-// Raised in HostLines by the session or the proxy, in DeviceState by an agent that gave up; kernels look at the latter.
+// Raised by an agent that gave up, or by the relay for the host and for peers (templates/launch_watch.h).
 bool ShmWorker::aborted() const {
-    DeviceState& state = *launch_.launch->state;
-    if (std::atomic_ref<u64>(state.abort).load(std::memory_order_relaxed) != 0) return true;
-    if (std::atomic_ref<u64>(launch_.launch->host->abort).load(std::memory_order_acquire) == 0) return false;
-    std::atomic_ref<u64>(state.abort).store(1, std::memory_order_release);
-    return true;
-}
-
-// The first agent to give up says what it waited for; then all leave.
-void ShmWorker::report_stall(const ShmAgent& agent) const {
-    DeviceState& state = *launch_.launch->state;
-    u64 free = 0;
-    if (std::atomic_ref<u64>(state.stall.taken).compare_exchange_strong(free, 1)) {
-        const u64* flag = agent.words + agent.reached;
-        state.stall.site = agent.site;
-        state.stall.flag = reinterpret_cast<u64>(flag);
-        state.stall.expected = agent.value;
-        state.stall.seen = load_acquire(flag);
-        state.stall.cta = agent.view.cta;
-    }
-    std::atomic_ref<u64>(state.abort).store(1, std::memory_order_release);
-    std::atomic_ref<u64>(launch_.launch->host->abort).store(1, std::memory_order_release);
+    return std::atomic_ref<u64>(launch_.launch->state->abort).load(std::memory_order_acquire) != 0;
 }
 
 // Barriers belong to one CTA: where all its agents stand at one, nobody is left to arrive.

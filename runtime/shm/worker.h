@@ -44,8 +44,8 @@ struct ShmAgent {
     const u64* words = nullptr;  // of a wait: those before `reached` are there
     std::uint64_t count = 0, reached = 0, value = 0;
     std::uint32_t site = 0;
-    bool gave_up = false;
-    Clock::time_point since;
+    WaitResult result = WaitResult::Reached;
+    u64 deadline_ns = kNoDeadline;  // of a wait
     const ShmBarrier* barrier = nullptr;
     std::uint32_t parity = 0, meeting = 0;
 };
@@ -78,7 +78,7 @@ public:
     void cta_barrier(ShmAgent&);
     void signal(u64* address, u64 value, Update, Order);
     u64 fetch_add(u64* address, u64 value, Order);
-    u32 wait(ShmAgent&, const u64* first, u64 count, u64 value, u32 site);
+    WaitResult wait(ShmAgent&, const u64* first, u64 count, u64 value, u32 site, u64 deadline_ns);
     void idle(ShmAgent&);
     void* registers(ShmAgent&, u64 bytes, u32 slot);
     // Called where an engine call threw: the launch ends with it, the fiber never runs again.
@@ -89,9 +89,7 @@ private:
     bool round();
     bool may_resume(ShmAgent& agent);
     bool words_reached(ShmAgent& agent) const;
-    bool past_deadline(const ShmAgent& agent) const;
     bool aborted() const;
-    void report_stall(const ShmAgent& agent) const;
     void park(ShmAgent& agent, ShmAgent::Parked how);
     ShmBarrier& barrier_at(ShmAgent& agent, const void* address) const;
     static void complete_phase(ShmBarrier& barrier);
@@ -112,6 +110,7 @@ private:
     std::exception_ptr failure_;
 };
 
+u64 shm_clock_ns();  // CLOCK_MONOTONIC
 const HostEngine& shm_engine_table();
 
 }  // namespace plait

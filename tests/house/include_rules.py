@@ -51,7 +51,7 @@ def reach(path: PurePosixPath) -> set[str] | None:
     if top == "compiler":
         return _compiler(path)
     if top == "templates":
-        shared = {"templates/machine.h", "templates/arithmetic.h"}
+        shared = {"templates/machine.h", "templates/arithmetic.h", "templates/launch_watch.h"}
         own = "/".join(path.parts[:2]) if len(path.parts) > 2 else str(path)
         return {ABI, own} | (set() if own == ABI else shared)
     if top == "python":

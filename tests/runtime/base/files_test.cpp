@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,31 @@ TEST(Files, FailedReplaceLeavesNoTemporaryFile) {
     make_directories(folder / "target/full");
     EXPECT_THROW(write_file_atomically(folder / "target", "x"), ArgumentError);
     EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+// A disk that is full in the middle of a write; the limit of a process fails at the same call.
+TEST(Files, FullDiskKeepsTheOldContentAndLeavesNoTemporaryFile) {
+    const TemporaryDirectory folder;
+    write_file_atomically(folder / "file", "old");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{100, 100};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        try {
+            write_file_atomically(folder / "file", std::string(1000, 'x'));
+        } catch (const ArgumentError& error) {
+            const bool said = error.message().starts_with("cannot write " + (folder / "file")) &&
+                              error.message().ends_with("File too large");
+            ::_exit(said ? 0 : 1);
+        }
+        ::_exit(2);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(read_file(folder / "file"), "old");
+    EXPECT_EQ(entries(folder / "."), 1u);
 }
 
 TEST(Files, ReadersNeverSeeATornFile) {

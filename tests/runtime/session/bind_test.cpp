@@ -101,11 +101,29 @@ TEST(TensorShapes, ShortAndEmptyShardsOfTheLastRanks) {
     EXPECT_EQ(tensor_shapes(manifest, place_of(3, 2, 2), 2)[2], (Shapes{2, 24}));
 }
 
+TEST(LaunchSignature, TellsValuesOfMAndArtifactsApart) {
+    Manifest manifest = gather_manifest();
+    const std::uint64_t at_50 = launch_signature(manifest, 50);
+    EXPECT_EQ(at_50, launch_signature(manifest, 50));
+    EXPECT_LE(at_50, kSignatureMask);
+    for (std::int64_t m : {0, 49, 51, 50 + (1 << 19), 50 + (1 << 20) - 1}) EXPECT_NE(launch_signature(manifest, m), at_50) << m;
+    for (std::int64_t keys : {0, 1, 2, 1 << 19}) {
+        const std::uint64_t here = launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys}});
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys + 1}}));
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", keys + 7}, {"keys", 3}}));
+    }
+    manifest.semantics = "another";
+    EXPECT_NE(launch_signature(manifest, 50), at_50);
+    EXPECT_EQ(entered_epoch(entered_word(7, at_50)), 7u);
+    EXPECT_LT(entered_word(7, kSignatureMask), entered_word(8, 0));
+}
+
 TEST(BindArguments, WritesLaunchPointersAndMaps) {
     Bound bound(50);
     bound.launch.rank = 3;
     const auto args = bound.bind();
     ASSERT_EQ(args.size(), static_cast<std::size_t>(bound.manifest.args_bytes));
+    bound.launch.signature = launch_signature(bound.manifest, 50);
     EXPECT_EQ(std::memcmp(args.data(), &bound.launch, sizeof(Launch)), 0);
     for (std::size_t i = 0; i < 3; ++i) {
         void* pointer;

@@ -46,7 +46,9 @@ int survive(HostRank<S>& host, int rank) {
         } catch (const StallError& error) {
             if (Clock::now() - start > kDeadline + kSlack) return kLate;
             const std::string text = error.message();
-            if (text.find("rank ") == std::string::npos || text.find("role ") == std::string::npos) return kUntold;
+            const bool wait = text.find("role ") != std::string::npos && text.find("sees ") != std::string::npos;
+            const bool entry = text.find("has not entered within 0.4 s") != std::string::npos;
+            if (!wait && !entry) return kUntold;
             if (!outputs_are_nan(host, rank)) return kOutputsKept;
             try {
                 host.session->check();
