@@ -16,6 +16,9 @@ void bind_simulation(nanobind::module_& module);
 void bind_session(nanobind::module_& module);
 void bind_tools(nanobind::module_& module);
 
+// An artifact's host code, callable: by the JIT, or from a kernel.so. CompileError where this build can do neither.
+HostModule load_host_code(const Artifact& artifact);
+
 // (pointer, dtype, shape): plait.tensor.View.as_tuple()
 using TensorTuple = std::tuple<std::uintptr_t, std::string, std::vector<std::int64_t>>;
 inline RankTensors to_rank_tensors(const std::vector<TensorTuple>& tuples) {

@@ -99,7 +99,7 @@ class JitFunction:
 
         Args:
             args: tensors in the function's order. With a SimSession: a list of one CPU tensor a rank (a single tensor is
-                every rank's). With a Session: this rank's CUDA tensor.
+                every rank's). With a Session: this rank's tensor, or a list of it; with a list the result is one, too.
             session: where to run.
             out: output tensor(s) to fill, a tuple where the function returns one; by default new ones.
             m: rows of the gathered problem; by default what the arguments say. With a Session and a ragged M (the last
@@ -110,7 +110,14 @@ class JitFunction:
         """
         if session is None:
             raise ArgumentError(f"{self._function.__name__} needs a session",
-                                'pass session=plait.SimSession("2x2"), or session=plait.Session() under torchrun')
+                                'pass session=plait.open_session(), which takes torchrun\'s processes where there are any, or plait.SimSession("2x2")')
+        listed = isinstance(session, Session) and any(isinstance(given, (list, tuple)) for given in (*args, out))
+        if listed:
+            args, out = tuple(own_of(given, session) for given in args), own_of(out, session)
+        result = self._call(args, session, out, m)
+        return [result] if listed else result
+
+    def _call(self, args: tuple[Any, ...], session: SimSession | Session, out: Any, m: int | None) -> Any:
         if isinstance(session, Session):
             warm = self._warm.setdefault(session, {}).get(self._shapes_of(args, out, m))
             if warm is not None:
@@ -231,11 +238,20 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 def placed_view(value: Any, name: str, session: Any) -> View:
     """The View of a tensor that lies where the session runs: in host memory, or on the Session's own GPU."""
     made = view(value, name)
-    wanted = "cpu" if isinstance(session, SimSession) else f"cuda:{session.device}"
     lies = str(value.device) if is_torch(value) else made.device
-    if lies != wanted:
-        raise ArgumentError(f"{name} lies on {lies}, this session takes {wanted} tensors", "")
+    if lies != session.place:
+        raise ArgumentError(f"{name} lies on {lies}, this session takes {session.place} tensors", "")
     return made
+
+
+def own_of(given: Any, session: Session) -> Any:
+    """This rank's tensor of a list with one for each of session.ranks; anything else as it is."""
+    if not isinstance(given, (list, tuple)):
+        return given
+    if len(given) != 1:
+        raise ArgumentError(f"a list of {len(given)} tensors was given, this process has rank {session.rank} alone",
+                            "pass one tensor for each of session.ranks")
+    return given[0]
 
 
 def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[Any] | None) -> dict[str, int]:

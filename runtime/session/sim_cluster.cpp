@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/base/error.h"
+#include "runtime/session/aligned_args.h"
 #include "runtime/session/bind.h"
 #include "runtime/session/cluster.h"
 #include "runtime/session/stall_report.h"
@@ -16,27 +17,11 @@
 namespace plait {
 namespace {
 
-constexpr std::uint64_t kArgsAlignment = 64;    // of a TensorMap
 constexpr std::uint64_t kAreaAlignment = 1024;  // of an artifact's area
 
 std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
     return (value + alignment - 1) / alignment * alignment;
 }
-
-// Arguments of one rank at the alignment that a kernel's Args has.
-class AlignedArgs {
-public:
-    explicit AlignedArgs(const std::vector<unsigned char>& bytes) : storage_(bytes.size() + kArgsAlignment) {
-        const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
-        offset_ = align_up(address, kArgsAlignment) - address;
-        std::memcpy(storage_.data() + offset_, bytes.data(), bytes.size());
-    }
-    const void* data() const { return storage_.data() + offset_; }
-
-private:
-    std::vector<unsigned char> storage_;
-    std::uint64_t offset_ = 0;
-};
 
 std::uint64_t bytes_of(const TensorView& view) {
     std::uint64_t bytes = view.dtype == "f32" ? 4 : 2;

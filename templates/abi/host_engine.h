@@ -1,5 +1,5 @@
 // The C table through which generated host code reaches its engine. runtime/sim fills it (deterministic simulation,
-// every access checked); a second engine with real processes can fill it later. templates/host is the only caller.
+// every access checked), and runtime/shm (real processes, nothing checked). templates/host is the only caller.
 //
 // An agent is a fiber. Inside a warpgroup agent two lanes are told apart, because sm90 tells them apart: `Members`
 // (all 128 threads) and `Elected` (the one that issues bulk operations). A one-thread agent has one lane, either name.

@@ -20,7 +20,7 @@ BINDINGS = {
     "compiler/backend/cache.h", "compiler/backend/nvrtc_library.h", "runtime/base/error.h", "runtime/base/settings.h",
     "runtime/base/dl.h", "runtime/artifact/artifact.h", "runtime/artifact/host_module.h", "runtime/topology/topology.h",
     "runtime/device/driver.h", "runtime/device/machine_topology.h", "runtime/session/bind.h", "runtime/session/cluster.h", "runtime/session/session.h",
-    "runtime/session/rendezvous.h", "runtime/trace", "python/bindings",
+    "runtime/session/rendezvous.h", "runtime/session/rank_hello.h", "runtime/trace", "python/bindings",
 }
 
 
