@@ -61,12 +61,13 @@ class Warm:
 class JitFunction:
     """A traced function. Call it with tensors and `session=`; the result has one output per rank of this process."""
 
-    def __init__(self, function: Callable[..., Any], schedule: Any, m_max: int | None, cache_dir: str) -> None:
+    def __init__(self, function: Callable[..., Any], schedule: Any, m_max: int | None, cache_dir: str,
+                 cache_mode: str = "", record_requests: str = "") -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._schedule = read_knobs(schedule)
         self._m_max = m_max
-        self._cache_dir = cache_dir
+        self._cache = (cache_dir, cache_mode, record_requests)
         self._names = [parameter.name for parameter in inspect.signature(function).parameters.values()]
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
         # By session, and gone with it: an id() may come again for a session of another topology.
@@ -172,7 +173,7 @@ class JitFunction:
         knobs = {**default_knobs(sizes["N"], gathers), **self._schedule}
         origin = f"@plait.jit {self._function.__name__}"
         request = _core.Request(text, origin, session.topology, session.target, knobs)
-        artifact, stats = request.compile(self._cache_dir)
+        artifact, stats = request.compile(*self._cache)
         return Compiled(graph, request, artifact, stats)
 
     def _launch(self, compiled: Compiled, call: Call, outs: list[Any] | None, session: Any, m: int, args: tuple[Any, ...]) -> Any:
@@ -254,7 +255,7 @@ def read_knobs(schedule: Any) -> dict[str, str]:
 
 
 def jit(function: Callable[..., Any] | None = None, *, schedule: Any = None, m_max: int | None = None,
-        cache_dir: str = "") -> Any:
+        cache_dir: str = "", cache_mode: str = "", record_requests: str = "") -> Any:
     """Compiles a function of sharded tensors into one fused kernel per rank.
 
     Args:
@@ -264,7 +265,12 @@ def jit(function: Callable[..., Any] | None = None, *, schedule: Any = None, m_m
         schedule: knobs (dict) or the path of a schedule file; never changes the result.
         m_max: largest M; by default the power of two that holds the first call's M.
         cache_dir: the disk cache; by default the setting PLAIT_CACHE_DIR, else ~/.cache/plait.
+        cache_mode: `auto` (find or compile), `strict` (production: what is not in the cache is a CompileError) or `jit_only`
+            (compile, leave the disk alone); by default the setting PLAIT_CACHE_MODE, else auto.
+        record_requests: file to which each request is added as a line of JSON, for `plaitc --from-requests`; by default
+            the setting PLAIT_RECORD_REQUESTS, else none.
     """
     if function is None:
-        return functools.partial(jit, schedule=schedule, m_max=m_max, cache_dir=cache_dir)
-    return JitFunction(function, schedule, m_max, cache_dir)
+        return functools.partial(jit, schedule=schedule, m_max=m_max, cache_dir=cache_dir, cache_mode=cache_mode,
+                                 record_requests=record_requests)
+    return JitFunction(function, schedule, m_max, cache_dir, cache_mode, record_requests)
