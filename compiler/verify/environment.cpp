@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -23,6 +24,10 @@ Environment::Environment(const Plan& plan, std::int64_t m, std::int64_t rank, st
     }
     for (const Constant& c : plan.consts) values_.insert({c.name, c.value});
     for (const LetDef& let : plan.lets) values_[let.name] = value(let.value);
+    // Proofs take rows to be contiguous: what a pitch changes is where a row lies, never which one.
+    for (const TensorDef& tensor : plan.tensors) {
+        if (tensor.strided) values_[tensor.pitch()] = value(tensor.shape.back()) * element_bytes(tensor.dtype);
+    }
 }
 
 std::int64_t Environment::value(const Expr& expr) const {

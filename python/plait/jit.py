@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import re
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
@@ -37,6 +38,7 @@ class Compiled:
     request: _core.Request
     artifact: _core.Artifact
     stats: dict[str, Any]
+    folded: list[bool] = field(default_factory=list)   # of each argument
 
 
 @dataclass
@@ -45,6 +47,31 @@ class Call:
 
     views: dict[str, list[View]]
     ranks: int
+    inner: tuple[int, ...] | None = None    # dims between the first and the last of batched arguments, the same in all of them
+
+    def fold(self, trace: Trace) -> None:
+        """Views of arguments that the trace folds become matrices. ArgumentError where their inner dims differ."""
+        given_by = ""
+        for value in trace.inputs:
+            if not value.folded:
+                continue
+            for rank, made in enumerate(self.views[value.name]):
+                inner = made.shape[1:-1]
+                if self.inner is None:
+                    self.inner, given_by = inner, made.name
+                if inner != self.inner:
+                    raise ArgumentError(f"{made.name} has dims {list(made.shape)}, {given_by} has {list(self.inner)} between first and last",
+                                        "batched arguments agree in all dims but the first and the last")
+                self.views[value.name][rank] = made.folded()
+
+    def unfold(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape that a result has for the caller: that of the batched arguments, where there are any."""
+        if self.inner is None:
+            return shape
+        (rows, columns), size = shape, math.prod(self.inner)
+        if size == 0 or rows % size:
+            raise ArgumentError(f"{rows} rows of {name} are no whole batches of {list(self.inner)}", "pass an m that is a multiple of the batch's rows")
+        return rows // size, *self.inner, columns
 
 
 @dataclass
@@ -54,6 +81,7 @@ class Warm:
     compiled: Compiled
     m: int
     order: list[int]                    # argument number of each of the artifact's tensors, -1: the output
+    folded: list[bool]                  # of each of the artifact's tensors
     out_shape: tuple[int, ...]
     out_dtype: str
 
@@ -118,7 +146,8 @@ class JitFunction:
             names = [name if not output else "" for name, _, output in compiled.artifact.tensors]
             order = [self._names.index(name) if name else -1 for name in names]
             made = view(result)
-            self._warm[session][self._shapes_of(args, out, m)] = Warm(compiled, rows, order, made.shape, made.dtype)
+            folds = [any(compiled.folded) if i < 0 else compiled.folded[i] for i in order]
+            self._warm[session][self._shapes_of(args, out, m)] = Warm(compiled, rows, order, folds, made.shape, made.dtype)
         return result
 
     @staticmethod
@@ -126,12 +155,13 @@ class JitFunction:
         """Everything of a call that the checks and the compiled signature depend on, but for the pointers."""
         tensors = args if out is None else (*args, out)
         return (m, out is None,
-                *((t.shape, t.dtype, t.device, t.is_contiguous()) if is_torch(t) else None for t in tensors))
+                *((t.shape, t.dtype, t.device, t.stride()) if is_torch(t) else None for t in tensors))
 
     @staticmethod
     def _launch_warm(warm: Warm, args: tuple[Any, ...], session: Any, out: Any) -> Any:
         result = empty(warm.out_shape, warm.out_dtype, args[0]) if out is None else out
-        session.launch(warm.compiled.artifact, warm.m, [view(result if i < 0 else args[i]) for i in warm.order])
+        views = [view(result if i < 0 else args[i]) for i in warm.order]
+        session.launch(warm.compiled.artifact, warm.m, [v.folded() if fold else v for v, fold in zip(views, warm.folded)])
         return result
 
     def _as_list(self, name: str, value: Any, session: Any) -> list[Any]:
@@ -157,6 +187,7 @@ class JitFunction:
         dtypes = {name: ranks[0].dtype for name, ranks in call.views.items()}
         dims = {name: len(ranks[0].shape) for name, ranks in call.views.items()}
         graph, trace = self.trace(dtypes, dims)
+        call.fold(trace)
         sizes = measure(trace, call, session, m, outs)
         m_max = self._m_max or m_range(sizes["M"])
         if sizes["M"] > m_max:
@@ -164,6 +195,7 @@ class JitFunction:
         key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], m_max, session.target, session.topology.to_json())
         if key not in self._compiled:
             self._compiled[key] = self._compile(graph, sizes, m_max, session)
+            self._compiled[key].folded = [value.folded for value in trace.inputs]
         return self._compiled[key], sizes["M"]
 
     def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, session: Any) -> Compiled:
@@ -185,8 +217,9 @@ class JitFunction:
             shapes = _core.tensor_shapes(compiled.artifact, rank, m)
             for (name, dtype, output), shape in zip(compiled.artifact.tensors, shapes):
                 if output:
-                    results.append(outs[position] if outs else empty(tuple(shape), dtype, first))
-                    tensors.append(view(results[-1], "out"))
+                    results.append(outs[position] if outs else empty(call.unfold(name, tuple(shape)), dtype, first))
+                    made = view(results[-1], "out")
+                    tensors.append(made if call.inner is None else made.folded())
                 else:
                     tensors.append(call.views[name][position])
             bound.append(tensors)
@@ -211,7 +244,7 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
     """M, N and K from the arguments' shapes. ArgumentError where two arguments disagree."""
     sizes: dict[str, int] = {}
     origins: dict[str, str] = {}
-    given = m if m is not None else (view(outs[0], "out").shape[0] if outs else None)
+    given = m if m is not None else (rows_of(outs[0], call) if outs else None)
     for value in trace.inputs:
         shard = trace.shards.get(value.name, -1)
         ranks = call.views[value.name]
@@ -231,6 +264,12 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
     for letter in "MNK":   # a graph without matmul: any size will do for the compiler to say what is missing
         sizes.setdefault(letter, 8)
     return sizes
+
+
+def rows_of(out: Any, call: Call) -> int:
+    """Rows of the output: of all batches, where the arguments are batched."""
+    shape = view(out, "out").shape
+    return shape[0] if call.inner is None else math.prod(shape[:-1])
 
 
 def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int) -> dict[str, Any]:

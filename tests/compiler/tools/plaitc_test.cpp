@@ -105,7 +105,7 @@ TEST_F(Plaitc, BuildsTheRestWhereOneRecordedRequestFails) {
     const Outcome outcome = run("--from-requests " + folder_ + "/requests.jsonl");
     EXPECT_EQ(outcome.status, 1);
     EXPECT_NE(outcome.output.find("2 requests: 1 built, 0 found, 1 failed"), std::string::npos) << outcome.output;
-    EXPECT_NE(outcome.output.find("K = 127"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("k = 127"), std::string::npos) << outcome.output;
 }
 
 #else
