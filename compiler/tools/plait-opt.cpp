@@ -82,6 +82,10 @@ void print_unit(const Request& request, const Unit& unit) {
 // Stages run in their order, whatever the order of the options: read, check the request, lower, prove, print.
 std::size_t execute(const Request& request) {
     Unit unit = read_unit(request.input);
+    if (!request.lower && !request.verify) {  // printing needs no machine
+        print_unit(request, unit);
+        return 0;
+    }
     const Topology topology = topology_for(request, unit);
     const Target target = Target::make(unit.plan ? unit.plan->target : request.target, topology);
     std::size_t findings = 0;

@@ -67,7 +67,7 @@ TEST(CompileRequest, AFileOfLinesIsReadWithItsLineNumbers) {
     write_file_atomically(path, line + "\n\n" + line + "\n");
     EXPECT_EQ(load_requests(path).size(), 2u);
     std::string unknown = line;
-    unknown.replace(unknown.find("\"arch\":\"host\",\"sms\":6,\"shared"), 13, "\"arch\":\"sm80\"");
+    unknown.replace(unknown.rfind("\"arch\":\"host\",\"sms\":6,\"shared"), 13, "\"arch\":\"sm80\"");
     const std::pair<std::string, const char*> cases[] = {
         {"{\"graph\"", "requests.jsonl:2"},
         {"[]", "expected an object"},
