@@ -138,8 +138,19 @@ void World::load_bytes(Agent* agent, const Instruction& i) {
                      i.step.where());
     } else {
         const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("source"));
+        const Environment& sizes = sizes_[agent->rank];
         std::int64_t size = element_bytes(tensor.dtype);
-        for (const Expr& dim : tensor.shape) size *= sizes_[agent->rank].value(dim);
+        for (const Expr& dim : tensor.shape) size *= sizes.value(dim);
+        const std::int64_t row = sizes.value(tensor.shape.back()) * element_bytes(tensor.dtype),
+                           pitch = tensor.strided ? sizes.value(Expr::name(tensor.pitch())) : row;
+        if (pitch > row) {
+            size = size / row * pitch;
+            if (offset >= 0 && offset % pitch + bytes > row)
+                report("check_memory",
+                       fmt::format("load_bytes reads [{}, {}) of tensor {}, whose rows of {} bytes lie {} apart", offset,
+                                   offset + bytes, tensor.name, row, pitch),
+                       *agent, "copies stay inside a row where rows lie apart");
+        }
         if (offset < 0 || offset + bytes > size)
             report("check_memory",
                    fmt::format("load_bytes reads [{}, {}) of tensor {} with {} bytes", offset, offset + bytes,
@@ -236,7 +247,9 @@ void World::store_box(Agent* agent, const Instruction& i) {
         return;
     }
     const TensorDef& tensor = *find_tensor(plan_, v.map->memory);
-    const std::int64_t pitch = sizes_[agent->rank].value(tensor.shape.back()) * size;
+    const Environment& sizes = sizes_[agent->rank];
+    const std::int64_t pitch =
+        tensor.strided ? sizes.value(Expr::name(tensor.pitch())) : sizes.value(tensor.shape.back()) * size;
     ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(start / pitch, height, start % pitch / size, width);
 }
 
