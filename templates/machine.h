@@ -113,6 +113,6 @@
 // Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
 //   add, mul, relu, gelu (erf), gelu_tanh, silu, to_f32, round_to<T>. arithmetic.h has those both machines share
 // Operands of pointwise functions: load_at(ag, ptr, index) -> f32, one ordinary global load; col_at(ag, vector, c, cols),
-//   cell_at(ag, matrix, r, c, rows, cols): 0 outside, without an access
+//   cell_at(ag, matrix, r, c, rows, cols, pitch): rows lie `pitch` elements apart; 0 outside, without an access
 // Trace: trace(ag, kind, value): a span of the timeline starts; nothing on sm90 unless the schedule asks for it.
 #pragma once

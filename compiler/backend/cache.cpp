@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
 #include "runtime/base/hash.h"
+#include "templates/abi/kernel_args.h"
 
 namespace plait {
 namespace {
@@ -91,6 +95,36 @@ std::optional<Artifact> ArtifactCache::find(const std::string& key, bool* damage
     return artifact;
 }
 
+std::optional<Artifact> ArtifactCache::find_by_semantics(const std::string& semantics,
+                                                         const std::vector<std::string>& code_names,
+                                                         int* damaged) const {
+    std::vector<std::string> keys;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(semantics_directory(semantics), missing))
+        keys.push_back(entry.path().filename().string());
+    std::sort(keys.begin(), keys.end());
+    // An entry that another process heals at this moment is whole a moment later.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        int not_whole = 0;
+        std::vector<Artifact> found;
+        for (const std::string& key : keys) {
+            bool is_damaged = false;
+            std::optional<Artifact> artifact = find(key, &is_damaged);
+            not_whole += is_damaged ? 1 : 0;
+            if (artifact && artifact->manifest.semantics == semantics && artifact->manifest.abi_version == kAbiVersion)
+                found.push_back(std::move(*artifact));
+        }
+        if (damaged) *damaged = not_whole;
+        for (const std::string& name : code_names) {
+            for (Artifact& artifact : found)
+                if (fs::path(artifact.code_file).filename() == name) return std::move(artifact);
+        }
+        if (not_whole == 0) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return std::nullopt;
+}
+
 Artifact ArtifactCache::find_or_build(const std::string& key, const std::function<BuiltEntry()>& build, bool* hit) {
     *hit = true;
     if (std::optional<Artifact> found = find(key)) {
@@ -148,6 +182,10 @@ Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry)
         sums["files"][name] = {{"bytes", text.size()}, {"sha256", sha256_hex(text)}};
         write_file_atomically(staged + "/" + name, text);
     }
+    // Before the entry: a name without an entry leads nowhere, an entry without its name would be lost to strict mode.
+    const std::string names = semantics_directory(entry.artifact.manifest.semantics);
+    make_directories(names);
+    write_file_atomically(names + "/" + key, "");
     for (const auto& [name, text] : entry.extra) write_file_atomically(staged + "/" + name, text);
     write_file_atomically(staged + "/" + kEntry, sums.dump(2) + "\n");
     publish_directory(staged, folder);
@@ -199,6 +237,7 @@ void ArtifactCache::clear() {
                 remove_recursively(entry.path().string());
         }
     }
+    // Names stay: they lead nowhere, and a builder at work has written its own already.
     fs::remove(statistics_path(root_), ignored);
 }
 

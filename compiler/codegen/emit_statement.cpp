@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "compiler/ir/operand.h"
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -255,8 +256,10 @@ void StatementPrinter::pointwise(const Statement& s) {
         if (tensor.shape.size() == 1) {
             second = fmt::format(", col_at(ag, args.{}, c, {})", tensor.name, last);
         } else {
-            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {})", tensor.name,
-                                 print_source_expr(tensor.shape[0]), last);
+            const std::string pitch =
+                tensor.strided ? fmt::format("args.{} / {}", tensor.pitch(), element_bytes(tensor.dtype)) : last;
+            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {}, {})", tensor.name,
+                                 print_source_expr(tensor.shape[0]), last, pitch);
         }
     } else if (s.has("value")) {
         second = ", " + float_literal(s.word("value"));
