@@ -186,14 +186,17 @@ void SimCluster::Impl::fail(const LaunchReport& report) {
     places.entry_deadline_ns = options.entry_deadline_ns;
     places.wait_deadline_ns = options.wait_deadline_ns;
     for (const auto& [key, area] : areas) places.areas.push_back({&area.manifest, area.offset});
+    std::vector<StallRecord> found;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        places.told.push_back(placed_record(ranks[r]->state()->stall, r,
-                                            reinterpret_cast<std::uintptr_t>(ranks[r]->workspace()),
-                                            reinterpret_cast<std::uintptr_t>(ranks[r]->state())));
+        found.push_back(placed_record(ranks[r]->state()->stall, r, reinterpret_cast<std::uintptr_t>(ranks[r]->workspace()),
+                                      reinterpret_cast<std::uintptr_t>(ranks[r]->state())));
+        StallRecord told;
+        std::memcpy(&told, ranks[r]->workspace() + told_offset(places.world, r), sizeof(told));
+        places.told.push_back(told);
     }
     StallStory first;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const StallRecord& record = places.told[r];
+        const StallRecord& record = found[r];
         if (record.taken < kStallFilled || record.rank != r) continue;
         const StallStory story = describe_stall(static_cast<int>(r), record, places);
         first.message += (first.message.empty() ? "" : "\n  ") + story.message;

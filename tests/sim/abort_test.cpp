@@ -43,14 +43,17 @@ struct Tensors {
         }
         for (auto& rank : storage) outputs.push_back(&rank.back());
     }
-    // Outputs hold NaN and nothing else, and nothing was written beside them.
-    void expect_nan(const Kernel& kernel, const std::vector<std::int64_t>& m) const {
+    // Outputs hold NaN and nothing else, and nothing was written beside them. A rank that came back may have had all that it
+    // needs: then the output is whole, zeros of zeros.
+    void expect_nan(const Kernel& kernel, const std::vector<std::int64_t>& m, int returned = -1) const {
         for (std::size_t rank = 0; rank < outputs.size(); ++rank) {
             const std::size_t elements = static_cast<std::size_t>(m[rank] * kernel.c.n);
             const auto& out = *outputs[rank];
-            EXPECT_EQ(std::count(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(elements), 0xffff),
-                      static_cast<std::ptrdiff_t>(elements))
-                << "rank " << rank;
+            const auto count = [&](std::uint16_t bits) {
+                return static_cast<std::size_t>(std::count(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(elements), bits));
+            };
+            const bool whole = static_cast<int>(rank) == returned && count(0) == elements;
+            EXPECT_TRUE(count(0xffff) == elements || whole) << "rank " << rank << ": " << count(0xffff) << " of " << elements;
             EXPECT_EQ(out[elements], 7) << "rank " << rank;
         }
     }
@@ -103,7 +106,8 @@ TEST(Abort, ARankThatDiesInMidRunEndsTheOthers) {
         int by_wait = 0, by_entry = 0, finished = 0;
         for (std::uint64_t seed = 1; seed <= 40; ++seed) {
             SimOptions options = options_of(seed, seed % 2 ? NetworkContract::Ordered : NetworkContract::Unordered);
-            options.lost = {static_cast<int>(seed) % kernel.topology.world(), 200 * seed, seed % 3 == 0};
+            options.lost = {static_cast<int>(seed) % kernel.topology.world(), 25 * static_cast<std::uint64_t>(kernel.topology.nodes * kernel.topology.nodes) * seed,
+                            seed % 3 == 0};
             SimCluster cluster(kernel.topology, options);
             const std::vector<std::int64_t> m(static_cast<std::size_t>(kernel.topology.world()), kernel.c.m);
             Tensors tensors(kernel, m);
@@ -113,7 +117,7 @@ TEST(Abort, ARankThatDiesInMidRunEndsTheOthers) {
             } catch (const StallError& error) {
                 by_wait += contains(error.message(), "after all ranks had entered");
                 by_entry += contains(error.message(), "within 60 s");
-                tensors.expect_nan(kernel, m);
+                tensors.expect_nan(kernel, m, options.lost.returns ? options.lost.rank : -1);
             }
         }
         EXPECT_LT(finished, 30) << topology;
@@ -133,15 +137,17 @@ TEST(Abort, ARankThatComesBackLeavesToo) {
     }
 }
 
-// One rank gives up first and tells the others; none of them has to wait for a deadline of its own.
-TEST(Abort, OneFindingEndsAllRanks) {
+// Rank 0 has no flag of rank 3, which is another rail of another node: it hears of it from those that have.
+TEST(Abort, ARankThatIsNoPeerIsNamedByThoseThatAre) {
     const Kernel kernel = build(gather_case("2x2"));
-    Kernel broken = kernel;
-    SimOptions options = options_of(3);
-    options.lost.rank = 3;
-    options.entry_deadline_ns = 1'000'000'000;
-    const std::string said = failure_of(broken, options);
-    EXPECT_LE(std::count(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(said.find("nothing can move")), '\n'), 2) << said;
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        SimOptions options = options_of(seed);
+        options.lost.rank = 3;
+        const std::string said = failure_of(kernel, options);
+        EXPECT_TRUE(contains(said, "rank 1, launch 1 of ag_gemm (M = 200): rank 3 has not entered")) << said;
+        EXPECT_FALSE(contains(said, "did not see all ranks")) << said;
+        EXPECT_FALSE(contains(said, "rank 0, launch")) << said;
+    }
 }
 
 TEST(Abort, ASignalThatIsNeverSentIsNamedWithRoleTileAndFlag) {
@@ -171,9 +177,9 @@ TEST(Abort, RanksThatDisagreeInMAreToldBothValues) {
             m[seed % world] = 136;
             const std::string said =
                 failure_of(kernel, options_of(seed, seed % 2 ? NetworkContract::Ordered : NetworkContract::Unordered), m);
-            EXPECT_TRUE(contains(said, "enters ag_gemm with M = 200")) << topology << " seed " << seed << ": " << said;
+            EXPECT_TRUE(contains(said, "M = 200") && contains(said, "M = 136")) << topology << " seed " << seed << ": " << said;
             EXPECT_TRUE(contains(said, fmt::format("rank {}", seed % world))) << said;
-            EXPECT_TRUE(contains(said, "M = 136") || contains(said, "another launch")) << said;
+            EXPECT_FALSE(contains(said, "signature")) << said;
         }
     }
 }
@@ -187,16 +193,21 @@ TEST(Abort, DisagreementIsFoundWhereNobodyWouldWait) {
     }
 }
 
+// CTAs that are missing start when others leave; where all that run wait for what the missing ones would send, none does.
 TEST(Abort, CtasThatAreNotStartedAreCounted) {
     Case c = gather_case("1x2");
+    c.n = 256;
     const Kernel kernel = build(c);
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    int stuck = 0;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
         SimOptions options = options_of(seed);
         options.resident_ctas = 3;
         options.occupied_sms = 1;
         const std::string said = failure_of(kernel, options);
-        EXPECT_TRUE(contains(said, "2 of 3 CTAs started within 60 s")) << said;
+        stuck += contains(said, "2 of 3 CTAs started within 60 s");
+        EXPECT_TRUE(said == "no error" || contains(said, "2 of 3 CTAs started within 60 s")) << "seed " << seed << ": " << said;
     }
+    EXPECT_GT(stuck, 1);
 }
 
 TEST(Abort, ANewClusterOfTheSameProcessWorks) {

@@ -37,24 +37,16 @@ struct Args {
     const f32* bias;   // [N]
     const bf16* residual;   // [M, N]
     bf16* c6;   // [M, N]
-    i64 a_pitch;   // bytes from row to row
-    i64 b_pitch;   // bytes from row to row
-    i64 residual_pitch;   // bytes from row to row
-    i64 c6_pitch;   // bytes from row to row
     TensorMap a_map[3];
     TensorMap b_map[1];
     TensorMap c_map[2];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, bias, 248);
-PLAIT_AT_OFFSET(Args, residual, 256);
-PLAIT_AT_OFFSET(Args, c6, 264);
-PLAIT_AT_OFFSET(Args, a_pitch, 272);
-PLAIT_AT_OFFSET(Args, b_pitch, 280);
-PLAIT_AT_OFFSET(Args, residual_pitch, 288);
-PLAIT_AT_OFFSET(Args, c6_pitch, 296);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, bias, 256);
+PLAIT_AT_OFFSET(Args, residual, 264);
+PLAIT_AT_OFFSET(Args, c6, 272);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 704);
 PLAIT_AT_OFFSET(Args, c_map, 832);
@@ -81,7 +73,6 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
-    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -93,7 +84,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     Pipe<pieces> drain;
     // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
     for (i64 p = 1; p < locals; p += 1) {
-        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), epoch - 1, Scope::System, 0);
+        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), entered_since(epoch - 1), Scope::System, 0);
     }
     // own shard to the other ranks of this node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -101,28 +92,25 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         trace(ag, TraceKind::Push, rank * chunks_max + chunk);
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
-        for (i64 from = 0; from < bytes; from += span) {
-            const i64 count = ceil_div(span, piece_bytes);
-            for (i64 i = 0; i < count + lag; i += 1) {
-                if (i < count) {
-                    const i64 at = i * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    bulk_wait_read<1>(ag);
-                    barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
-                    load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.intra_comm_full[fill.slot]);
-                    fill.advance();
+        const i64 count = ceil_div(bytes, piece_bytes);
+        for (i64 i = 0; i < count + lag; i += 1) {
+            if (i < count) {
+                const i64 at = i * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                bulk_wait_read<1>(ag);
+                barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.intra_comm_full[fill.slot]);
+                fill.advance();
+            }
+            if (i >= lag) {
+                const i64 at = (i - lag) * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                for (i64 p = 1; p < locals; p += 1) {
+                    put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.a_stage[drain.slot], size);
                 }
-                if (i >= lag) {
-                    const i64 at = (i - lag) * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
-                    for (i64 p = 1; p < locals; p += 1) {
-                        put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + from + at), sh.a_stage[drain.slot], size);
-                    }
-                    bulk_commit(ag);
-                    drain.advance();
-                }
+                bulk_commit(ag);
+                drain.advance();
             }
         }
         bulk_wait<0>(ag);
@@ -195,7 +183,7 @@ PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Relay, 0);
     const i64 epoch = enter(ag, args);
     for (i64 p = 1; p < locals; p += 1) {
-        signal_set(ag, peer_entered(args, (local + p) % locals, rank), epoch, Scope::System);
+        signal_set(ag, peer_entered(args, (local + p) % locals, rank), entered_value(args, epoch), Scope::System);
     }
     Relay relay(args);
     for (;;) {
@@ -246,7 +234,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
             map(ag, acc, q * shard + row, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);
-                x = add(x, cell_at(ag, args.residual, r, c, M, N, args.residual_pitch / 2));
+                x = add(x, cell_at(ag, args.residual, r, c, M, N));
                 x = mul(x, 0.5f);
                 x = round_to<f16>(x);
                 return x;
@@ -328,7 +316,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
             map(ag, acc, q * shard + row + 64, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);
-                x = add(x, cell_at(ag, args.residual, r, c, M, N, args.residual_pitch / 2));
+                x = add(x, cell_at(ag, args.residual, r, c, M, N));
                 x = mul(x, 0.5f);
                 x = round_to<f16>(x);
                 return x;
@@ -371,6 +359,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c6, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -380,6 +374,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -409,5 +404,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }

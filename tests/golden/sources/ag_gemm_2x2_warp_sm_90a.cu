@@ -36,20 +36,14 @@ struct Args {
     const bf16* a;   // [a_rows, K]
     const bf16* b;   // [K, N]
     bf16* c;   // [M, N]
-    i64 a_pitch;   // bytes from row to row
-    i64 b_pitch;   // bytes from row to row
-    i64 c_pitch;   // bytes from row to row
     TensorMap a_map[3];
     TensorMap b_map[1];
     TensorMap c_map[2];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, c, 248);
-PLAIT_AT_OFFSET(Args, a_pitch, 256);
-PLAIT_AT_OFFSET(Args, b_pitch, 264);
-PLAIT_AT_OFFSET(Args, c_pitch, 272);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, c, 256);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 704);
 PLAIT_AT_OFFSET(Args, c_map, 832);
@@ -78,7 +72,6 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
-    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -93,14 +86,14 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     if (worker == 0) {
         for (i64 d = 1; d < nodes; d += 1) {
             const i64 position = fifo_reserve(ag, args, 0);
-            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, 0), 0, entered_offset(rank), epoch);
+            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, 0), 0, entered_offset(rank), entered_value(args, epoch));
             fifo_publish(ag, args, position, Scope::System);
             last = position + 1;
         }
     }
     // a bank is free once its readers, two launches ago, are done: rail peers have entered the launch after
     for (i64 d = 1; d < nodes; d += 1) {
-        wait_flag(ag, args, own_entered(args, (node + d) % nodes * locals + local), epoch - 1, Scope::System, 1);
+        wait_flag(ag, args, own_entered(args, (node + d) % nodes * locals + local), entered_since(epoch - 1), Scope::System, 1);
     }
     // own shard, staged for the NIC, then over the network once per node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -108,26 +101,23 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
         const i64 row = chunk * chunk_rows;
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
-        for (i64 from = 0; from < bytes; from += span) {
-            const i64 count = ceil_div(span, piece_bytes);
-            for (i64 i = 0; i < count + lag; i += 1) {
-                if (i < count) {
-                    const i64 at = i * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    bulk_wait_read<1>(ag);
-                    barrier_expect(ag, sh.inter_send_full[fill.slot], size);
-                    load_bytes(ag, sh.piece[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.inter_send_full[fill.slot]);
-                    fill.advance();
-                }
-                if (i >= lag) {
-                    const i64 at = (i - lag) * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    barrier_wait(ag, sh.inter_send_full[drain.slot], drain.phase);
-                    put_bytes(ag, peer_bytes(args, a_full_offset, local, target + from + at), sh.piece[drain.slot], size);
-                    bulk_commit(ag);
-                    drain.advance();
-                }
+        const i64 count = ceil_div(bytes, piece_bytes);
+        for (i64 i = 0; i < count + lag; i += 1) {
+            if (i < count) {
+                const i64 at = i * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                bulk_wait_read<1>(ag);
+                barrier_expect(ag, sh.inter_send_full[fill.slot], size);
+                load_bytes(ag, sh.piece[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.inter_send_full[fill.slot]);
+                fill.advance();
+            }
+            if (i >= lag) {
+                const i64 at = (i - lag) * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                barrier_wait(ag, sh.inter_send_full[drain.slot], drain.phase);
+                put_bytes(ag, peer_bytes(args, a_full_offset, local, target + at), sh.piece[drain.slot], size);
+                bulk_commit(ag);
+                drain.advance();
             }
         }
         bulk_wait<0>(ag);
@@ -151,7 +141,6 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
-    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -163,7 +152,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     Pipe<pieces> drain;
     // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
     for (i64 p = 1; p < locals; p += 1) {
-        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), epoch - 1, Scope::System, 4);
+        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), entered_since(epoch - 1), Scope::System, 4);
     }
     // own shard to the other ranks of this node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -171,28 +160,25 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         trace(ag, TraceKind::Push, rank * chunks_max + chunk);
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
-        for (i64 from = 0; from < bytes; from += span) {
-            const i64 count = ceil_div(span, piece_bytes);
-            for (i64 i = 0; i < count + lag; i += 1) {
-                if (i < count) {
-                    const i64 at = i * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    bulk_wait_read<1>(ag);
-                    barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
-                    load_bytes(ag, sh.piece[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.intra_comm_full[fill.slot]);
-                    fill.advance();
+        const i64 count = ceil_div(bytes, piece_bytes);
+        for (i64 i = 0; i < count + lag; i += 1) {
+            if (i < count) {
+                const i64 at = i * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                bulk_wait_read<1>(ag);
+                barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                load_bytes(ag, sh.piece[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.intra_comm_full[fill.slot]);
+                fill.advance();
+            }
+            if (i >= lag) {
+                const i64 at = (i - lag) * piece_bytes;
+                const i64 size = min(piece_bytes, bytes - at);
+                barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                for (i64 p = 1; p < locals; p += 1) {
+                    put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.piece[drain.slot], size);
                 }
-                if (i >= lag) {
-                    const i64 at = (i - lag) * piece_bytes;
-                    const i64 size = min(piece_bytes, span - at);
-                    barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
-                    for (i64 p = 1; p < locals; p += 1) {
-                        put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + from + at), sh.piece[drain.slot], size);
-                    }
-                    bulk_commit(ag);
-                    drain.advance();
-                }
+                bulk_commit(ag);
+                drain.advance();
             }
         }
         bulk_wait<0>(ag);
@@ -306,7 +292,7 @@ PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Relay, 0);
     const i64 epoch = enter(ag, args);
     for (i64 p = 1; p < locals; p += 1) {
-        signal_set(ag, peer_entered(args, (local + p) % locals, rank), epoch, Scope::System);
+        signal_set(ag, peer_entered(args, (local + p) % locals, rank), entered_value(args, epoch), Scope::System);
     }
     Relay relay(args);
     for (;;) {
@@ -470,6 +456,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -478,6 +470,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     Agent ag = make_agent();
     const i64 cta = ag.cta;
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 3; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -512,5 +505,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }

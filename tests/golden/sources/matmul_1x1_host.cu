@@ -25,20 +25,14 @@ struct Args {
     const bf16* a;   // [a_rows, K]
     const bf16* b;   // [K, N]
     bf16* c;   // [M, N]
-    i64 a_pitch;   // bytes from row to row
-    i64 b_pitch;   // bytes from row to row
-    i64 c_pitch;   // bytes from row to row
     TensorMap a_map[1];
     TensorMap b_map[1];
     TensorMap c_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, c, 248);
-PLAIT_AT_OFFSET(Args, a_pitch, 256);
-PLAIT_AT_OFFSET(Args, b_pitch, 264);
-PLAIT_AT_OFFSET(Args, c_pitch, 272);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, c, 256);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 448);
 PLAIT_AT_OFFSET(Args, c_map, 576);
@@ -218,6 +212,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -227,6 +227,7 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     constexpr bool thread_agents[] = {true, false, false};
     Agent ag = make_agent(*host_cta, thread_agents[host_cta->agent_index]);
     if (host_cta->agent_index == 0) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -252,5 +253,5 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
         }
     }
     cta_barrier(ag);
-    if (host_cta->agent_index == 0) leave(ag, args);
+    if (cta_any(ag, host_cta->agent_index == 0 && leave(ag, args))) invalidate_outputs(ag, args);
 }
