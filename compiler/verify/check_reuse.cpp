@@ -33,17 +33,22 @@ private:
         findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)});
     }
 
-    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored.
+    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored. Where that waited for all groups it
+    // covers the boxes of several stage_box alike.
     void before_stage(const Program& program, std::size_t at) {
-        bool synced = false, read = false;
+        bool synced = false, read = false, several = false;
         for (std::size_t i = at; i-- > 0 && !read;) {
-            const Op op = program[i].statement->op;
-            if (op == Op::AgentSync) synced = true;
-            if (op == Op::BulkWaitRead || op == Op::BulkWait) {
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::AgentSync) synced = true;
+            if (s.op == Op::BulkWaitRead || s.op == Op::BulkWait) {
+                if (several && constant_value(plan_, s.expr("pending")) != 0) break;
                 read = true;
                 if (!synced) break;
             }
-            if (op == Op::StoreBox || op == Op::StageBox) break;
+            const bool other_box =
+                s.op == Op::StageBox && s.expr("dst").print() != program[at].statement->expr("dst").print();
+            several = several || other_box;
+            if (s.op == Op::StoreBox || (s.op == Op::StageBox && !other_box)) break;
         }
         if (!read)
             report("stage_box overwrites a box without waiting until its last store has read it", program[at],

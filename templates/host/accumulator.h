@@ -6,13 +6,13 @@
 namespace plait {
 
 // One of the agent's slots of memory, free again at the end of its scope.
-class RegisterMemory {
+class RegisterSlot {
 public:
-    RegisterMemory() = default;
-    RegisterMemory(Agent& ag, u64 bytes) { take(ag, bytes); }
-    RegisterMemory(const RegisterMemory&) = delete;
-    RegisterMemory& operator=(const RegisterMemory&) = delete;
-    ~RegisterMemory() {
+    RegisterSlot() = default;
+    RegisterSlot(Agent& ag, u64 bytes) { take(ag, bytes); }
+    RegisterSlot(const RegisterSlot&) = delete;
+    RegisterSlot& operator=(const RegisterSlot&) = delete;
+    ~RegisterSlot() {
         if (owner_ != nullptr) owner_->register_slots &= ~(1u << slot_);
     }
 
@@ -48,7 +48,7 @@ struct Acc {
     const f32* values() const { return static_cast<const f32*>(memory_.data()); }
 
 private:
-    RegisterMemory memory_;
+    RegisterSlot memory_;
 };
 
 // x = f(row, col, x), rows and columns counted from (row, col).

@@ -17,7 +17,7 @@ struct Operand {
     const T* values() const { return static_cast<const T*>(memory_.data()); }
 
 private:
-    RegisterMemory memory_;
+    RegisterSlot memory_;
 };
 
 // The engine faults where an operation that reads the operand is in flight.

@@ -32,9 +32,9 @@ PLAIT_DEVICE void pin(u32& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // Matrix descriptor, 128-byte swizzle (PTX ISA, "Matrix Descriptor Format"): address >> 4 in bits 0-13, leading byte
 // offset >> 4 in 16-29, stride byte offset >> 4 in 32-45, layout 1 = 128B swizzle in 62-63. Tiles are 1024-byte aligned.
-// The upper word is a constant and the lower one takes byte offsets >> 4: shared memory ends below 2^18, so that no sum
-// leaves the address field, and one base a tile is all that is computed.
-PLAIT_DEVICE u32 wgmma_descriptor_low(u32 address, u32 leading_bytes) { return broadcast((address >> 4) | ((leading_bytes >> 4) << 16)); }
+// The upper word is a constant. The lower one takes byte offsets >> 4, as a tile ends below 2^18 like all shared memory;
+// made uniform once, it is all that a tile's descriptors are computed from.
+PLAIT_DEVICE u32 wgmma_descriptor_low(u32 address, u32 leading_bytes) { return broadcast(((address & 0x3ffff) >> 4) | ((leading_bytes >> 4) << 16)); }
 
 PLAIT_DEVICE u64 wgmma_descriptor(u32 low, u32 stride_bytes) {
     u64 descriptor;
