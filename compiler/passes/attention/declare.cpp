@@ -112,7 +112,7 @@ void declare_agents(const Choices& c, Plan* plan) {
     for (int i = 0; i < int(c.consumers); ++i) agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i);
 }
 
-std::string tile_word(int n) { return slot("tile_slot", "ring", kTileWords, n); }
+std::string tile_word(TileWord word) { return slot("tile_slot", "ring", kTileWords, int(word)); }
 
 std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n) {
     const std::string first = each == 1 ? fmt::format("{}.slot", pipe) : fmt::format("{}.slot * {}", pipe, each);

@@ -19,10 +19,11 @@ void declare_tensors(const Graph& graph, const Choices& choices, Plan* plan);
 void declare_memory(const Choices& choices, Plan* plan);  // shared memory, barriers, and the edges over them
 void declare_agents(const Choices& choices, Plan* plan);
 
-// Words of a tile that the loader hands to the consumers: its number, first row, and head (of all sequences). Consumers read
-// row and head a second time for the epilogue, so that no register holds them over the loops.
-inline constexpr int kTileWords = 3;
-std::string tile_word(int n);
+// Words of a tile that the loader hands to the consumers: its first row, or -1 where there are no more tiles, and its head
+// (of all sequences). Consumers read them a second time for the epilogue, so that no register holds them over the loops.
+inline constexpr int kTileWords = 2;
+enum class TileWord { Row, Head };
+std::string tile_word(TileWord word);
 // Slot n of those that a stage of a ring has.
 std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n = 0);
 // `head` and `row` of tile t, for the loader.

@@ -30,11 +30,10 @@ public:
         if (c_.turn && index_ == c_.consumers - 1) b.note("consumer0 has the first turn").add(Op::TurnPass, {"0"});
         b.loop([&](Block& next) {
             next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
-            next.add(Op::RingGet, {"t", tile_word(0)});
-            next.add(Op::BreakIf, {"t >= tiles"});
-            next.add(Op::RingGet, {"row", tile_word(1)});
+            next.add(Op::RingGet, {"row", tile_word(TileWord::Row)});
+            next.add(Op::BreakIf, {"row < 0"});
             declare_blocks(next, c_);
-            next.add(Op::Trace, {"compute", "t"});
+            next.add(Op::Trace, {"compute", "row"});
             declare_state(next);
             next.when("blocks > 0", [&](Block& tile) { attend(tile); });
             finish(next);
@@ -192,8 +191,8 @@ private:
 
     void finish(Block& b) {
         b.note("where the result goes");
-        b.add(Op::RingGet, {"head", tile_word(2)});
-        b.add(Op::RingGet, {"first", tile_word(1)});
+        b.add(Op::RingGet, {"head", tile_word(TileWord::Head)});
+        b.add(Op::RingGet, {"first", tile_word(TileWord::Row)});
         b.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
         b.add(Op::Advance, {"ring"});
         b.add(Op::Trace, {"store", "head"});

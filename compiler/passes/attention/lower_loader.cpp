@@ -20,13 +20,15 @@ public:
         b.loop([&](Block& next) {
             next.add(Op::FetchTile, {"t"});
             next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
-            next.add(Op::RingPut, {tile_word(0), "t"});
             next.note("no more tiles");
-            next.when("t >= tiles", [&](Block& end) { end.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile"); });
+            next.when("t >= tiles", [&](Block& end) {
+                end.add(Op::RingPut, {tile_word(TileWord::Row), "-1"});
+                end.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
+            });
             next.add(Op::BreakIf, {"t >= tiles"});
             declare_tile(next, c_);
-            next.add(Op::RingPut, {tile_word(1), "row"});
-            next.add(Op::RingPut, {tile_word(2), "head"});
+            next.add(Op::RingPut, {tile_word(TileWord::Row), "row"});
+            next.add(Op::RingPut, {tile_word(TileWord::Head), "head"});
             next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
             next.add(Op::Advance, {"ring"});
             next.let("sequence", "head / heads");
