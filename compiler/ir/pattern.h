@@ -11,6 +11,9 @@ namespace plait {
 
 using Pattern = std::variant<FusedPattern, AttentionPattern>;
 
+// Whether the graph is meant as attention, fit or not: rules of the fused pattern's sizes and knobs leave it alone.
+bool is_attention(const Graph& graph);
+
 // The pattern is chosen by the graph's ops, never by its name. Nothing where the graph does not fit; every reason is added
 // to `findings` (rule check_graph).
 std::optional<Pattern> match_pattern(const Graph& graph, Diagnostics* findings);

@@ -19,7 +19,7 @@ Diagnostics check_shapes(const Request& request) {
     const Problem& p = request.problem;
     // Attention has no N and K; what it has instead is check_attention's.
     std::vector<std::pair<const char*, std::int64_t>> sizes = {{"n", p.n}, {"k", p.k}};
-    if (pattern_as<AttentionPattern>(request.graph)) sizes.clear();
+    if (is_attention(request.graph)) sizes.clear();
     for (const auto& [name, value] : sizes) {
         const std::string where = fmt::format("/problem/{}", name);
         if (value <= 0)

@@ -12,7 +12,7 @@
 namespace plait::testing {
 namespace {
 
-constexpr int kSeedsPerCase = 12;
+constexpr int kSeedsPerCase = 8;
 
 struct Named {
     std::string name;
@@ -107,7 +107,7 @@ AttentionRequest drawn(const AttentionRequest& base, std::mt19937_64& random) {
 void expect_same_bits(const AttentionRequest& base, int schedules) {
     std::mt19937_64 random(std::uint64_t(base.head_dim));
     std::map<std::string, AttentionKernel> kernels;  // by plan
-    const std::vector<AttentionShape> shapes = {{140, 275, 1}, {70, 130, 2}};
+    const std::vector<AttentionShape> shapes = {{140, 275, 1}};
     std::uint64_t expected = 0;
     int taken = 0, refused = 0;
     while (taken < schedules && refused < 10 * schedules) {
@@ -139,9 +139,9 @@ void expect_same_bits(const AttentionRequest& base, int schedules) {
 }
 
 TEST(AttentionNumerics, TwoHundredSchedulesPrintTheSameBits) {
-    expect_same_bits({128, 2, 1, causal()}, 80);
-    expect_same_bits({64, 4, 2, causal(37)}, 80);
-    expect_same_bits({256, 2, 1, {}}, 40);
+    expect_same_bits({64, 2, 1, causal(37)}, 140);
+    expect_same_bits({128, 1, 1, causal()}, 40);
+    expect_same_bits({256, 1, 1, {}}, 20);
 }
 
 }  // namespace

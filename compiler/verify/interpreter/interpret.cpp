@@ -102,28 +102,34 @@ std::vector<std::int64_t> choose_rows(const Plan& plan) {
     return chosen;
 }
 
-// Border values of a launch argument, the most telling first: rings of keys come round, blocks end before and behind keys.
-std::vector<std::int64_t> param_values(const Plan& plan, const ParamDef& param) {
-    const std::int64_t block = const_or(plan, "key_block", 0);
-    if (param.name == "keys" && block > 0) {
-        const std::int64_t most = block * (2 * const_or(plan, "stages", 2) + 1) + 3;
-        return {most, block, 3, 0, block + 1, 2 * block - 1};
-    }
-    if (param.name == "batch") return {2, 1, 0};
-    const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
-    return {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
-}
-
-// Launch arguments beside M turn through their values, each at its own pace, so that pairs differ from run to run.
+// Launch arguments beside M turn through their border values, each at its own pace, so that pairs differ from run to run.
 std::map<std::string, std::int64_t> choose_params(const Plan& plan, std::size_t run) {
     std::map<std::string, std::int64_t> params;
     std::size_t pace = 1;
     for (const ParamDef& param : plan.params) {
-        const std::vector<std::int64_t> values = param_values(plan, param);
-        params[param.name] = std::min(values[run / pace % values.size()], param.max);
+        const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
+        const std::int64_t values[] = {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
+        params[param.name] = values[run / pace % std::size(values)];
         pace = pace == 1 ? 2 : pace + 1;
     }
     return params;
+}
+
+// Attention: rows and keys that make the rings come round, then borders of tiles and blocks, and nothing at all.
+std::vector<Run> attention_runs(const Plan& plan, std::int64_t most_ctas) {
+    const std::int64_t tile = const_or(plan, "tile_m", 64), block = const_or(plan, "key_block", 64);
+    const std::int64_t most = block * (2 * const_or(plan, "stages", 2) + 1) + 3;
+    const std::int64_t shapes[][3] = {{most, 1, most}, {tile + 1, 2, block + 1}, {2 * tile, 1, 2 * block}, {1, 1, 1},
+                                      {3, 3, 0},       {0, 2, block},            {tile - 1, 0, 3},         {3, 1, most},
+                                      {most, 2, 3},    {2 * tile - 1, 2, 2 * block - 1}};
+    std::vector<Run> runs;
+    for (const auto& [m, batch, keys] : shapes) {
+        Run run{std::min(m, plan.m_max), std::min<std::int64_t>(1 + std::int64_t(runs.size()) % 3, most_ctas)};
+        run.reverse = runs.size() % 2 == 1;
+        for (const ParamDef& param : plan.params) run.params[param.name] = std::min(param.name == "keys" ? keys : batch, param.max);
+        runs.push_back(run);
+    }
+    return runs;
 }
 
 }  // namespace
@@ -136,6 +142,11 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     shrink_heads(&runs.plan, &runs.scaled);
     const std::int64_t least = min_ctas(plan), most = std::max<std::int64_t>(target.sms, least);
     const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2));
+    runs.budget = kBudgetSteps;
+    if (const_or(plan, "key_block", 0) > 0) {
+        runs.runs = attention_runs(plan, most);
+        return runs;
+    }
     bool reverse = false;
     for (std::int64_t m : choose_rows(plan)) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
@@ -145,7 +156,6 @@ Runs choose_runs(const Plan& plan, const Target& target) {
         if (runs.runs.size() % 5 == 4) runs.runs.back().row_gap = kRowGap;
         reverse = !reverse;
     }
-    runs.budget = kBudgetSteps;
     return runs;
 }
 
