@@ -168,6 +168,8 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::DivideRows: return form(s, "divide_rows(ag, {acc}, {sum});");
         case Op::OperandDeclare: return form(s, "Operand<{rows}, {cols}, {dtype}> {name}(ag);");
         case Op::AsOperand: return form(s, "as_operand(ag, {operand}, {acc});");
+        case Op::SoftmaxOperand:
+            return form(s, "softmax_operand(ag, {operand}, {factor}, {max}, {part}, {acc}, {$scale}, {$threshold});");
         case Op::MmaIssueOperand:
             return form(s, "mma_issue_operand<{cols}, {transpose_b}, {dtype}>(ag, {acc}, {operand}, sh.{b}, "
                            "{accumulate});");

@@ -38,6 +38,7 @@ Runs runs_in(Op op) {
         case Op::DivideRows:
         case Op::OperandDeclare:
         case Op::AsOperand:
+        case Op::SoftmaxOperand:
         case Op::MmaIssueOperand:
         case Op::Settle:
         case Op::TurnWait:

@@ -53,7 +53,7 @@ bool World::execute_matrix(Agent* agent, const Instruction& i) {
     for (std::size_t n = 0; n < i.values.size(); ++n) {
         std::size_t& group = agent->values[i.values[n]];
         if (group == 0) continue;
-        const bool operand = i.op == Op::AsOperand && n == 0;
+        const bool operand = (i.op == Op::AsOperand || i.op == Op::SoftmaxOperand) && n == 0;
         report("check_visibility",
                fmt::format("{} {} {} while matrix operations that {} it are in flight, or were waited for without "
                            "naming it",
