@@ -64,6 +64,8 @@
 //                                               max; factor = exp2(max - m), exactly 1 where they are equal; max = m
 //   exp2_rows(ag, acc, scale, max)             x = exp2(x scale - max); 0 where x is -inf
 //   row_sum(ag, part, factor, acc)             part = part x factor + sum of the row
+//   softmax_operand(ag, operand, factor, max, part, acc, scale, threshold)     row_rescale, exp2_rows, row_sum and as_operand in
+//                                               one, the same bits; acc is spent. Fast where few maxima rise
 //   finish_rows(ag, sum, part)                 Row sum = the whole sum
 //   scale_rows(ag, acc, factor)                x = x factor of its row
 //   divide_rows(ag, acc, sum)                  x = x / sum of its row, 0 where that is 0

@@ -1,7 +1,7 @@
 // Register operands of matrix operations: an accumulator, rounded to 16 bits, in memory that the engine keeps.
 #pragma once
 #include "mma.h"
-#include "row_vector.h"
+#include "softmax.h"
 
 namespace plait {
 
@@ -28,6 +28,16 @@ void as_operand(Agent& ag, Operand<M, K, T>& operand, Acc<M, K>& acc) {
     ag.engine->touch(ag.handle, operand.values());
     T* to = operand.values();
     for (i64 i = 0; i < M * K; i += 1) to[i] = from_f32<T>(x[i]);
+}
+
+// row_rescale, exp2_rows, row_sum and as_operand in one; the scores are spent.
+template <i64 M, i64 K, class T>
+void softmax_operand(Agent& ag, Operand<M, K, T>& operand, Row<M>& factor, Row<M>& maximum, RowPart<M>& part, Acc<M, K>& acc,
+                     f32 scale, f32 threshold) {
+    row_rescale(ag, factor, maximum, acc, scale, threshold);
+    exp2_rows(ag, acc, scale, maximum);
+    row_sum(ag, part, factor, acc);
+    as_operand(ag, operand, acc);
 }
 
 // acc (+)= operand times b, over all columns of the operand: 64 of k a slot, in consecutive slots from b on.

@@ -16,3 +16,4 @@
 #include "tile/operand.cuh"
 #include "tile/pointwise.cuh"
 #include "tile/softmax.cuh"
+#include "tile/softmax_operand.cuh"

@@ -1,9 +1,8 @@
-// tests/compiler/ir/plans/attention_overlap.plan on the simulator: results against float64, faults planted in the plan,
-// and every ordering call of it. What a lowering makes of a graph is tested where graphs are.
+// tests/compiler/ir/plans/attention_overlap.plan on the simulator: results against float64, and faults planted in the
+// plan. That every ordering call is needed is attention_mutation_test's matter.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <random>
 
@@ -12,7 +11,6 @@
 #include "runtime/base/files.h"
 #include "tests/compiler/verify/plan_edit.h"
 #include "tests/sim/harness.h"
-#include "tests/sim/mutants.h"
 
 namespace plait::testing {
 namespace {
@@ -104,23 +102,26 @@ std::string fault_of(const Kernel& kernel, std::uint64_t seed, const std::vector
     return "";
 }
 
-void expect_fault(const Plan& plan, const std::string& text, std::int64_t rows = 390) {
+// Four blocks of keys for the last tile: one masked, one step alone, then a pair.
+constexpr std::int64_t kRows = 390;
+
+void expect_fault(const Plan& plan, const std::string& text) {
     const Kernel kernel = compiled(plan);
     std::string found;
-    for (std::uint64_t seed = 1; seed <= 12 && found.empty(); ++seed) found = fault_of(kernel, seed, {rows});
-    EXPECT_NE(found.find(text), std::string::npos) << "found: " << found;
+    for (std::uint64_t seed = 1; seed <= 8 && found.empty(); ++seed) found = fault_of(kernel, seed, {kRows});
+    ASSERT_FALSE(found.empty()) << "no seed noticed";
+    EXPECT_NE(found.find(text), std::string::npos) << found;
 }
 
 TEST(AttentionPlan, IsRightUnderEverySeed) {
     const Kernel kernel = compiled(overlap_plan());
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(fault_of(kernel, seed, {390, 1, 128, 200}), "") << seed;
-    EXPECT_EQ(fault_of(kernel, 9, {512}), "");
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(fault_of(kernel, seed, {kRows, 1, 200}), "") << seed;
 }
 
 TEST(AttentionPlan, OperandWrittenWhileInFlight) {
     Plan plan = overlap_plan();
-    set_operand(&plan, "compute_consumer0", Op::AsOperand, "operand", "even", 2);
-    expect_fault(plan, "a register operand is written while matrix group", 512);
+    set_operand(&plan, "compute_consumer0", Op::SoftmaxOperand, "operand", "even");
+    expect_fault(plan, "a register operand is written while matrix group");
 }
 
 TEST(AttentionPlan, SlotReleasedBeforeTheWaitOfItsReader) {
@@ -131,16 +132,16 @@ TEST(AttentionPlan, SlotReleasedBeforeTheWaitOfItsReader) {
         std::swap((*list)[i], (*list)[i + 1]);
         return true;
     });
-    expect_fault(plan, "overwrite", 512);
+    expect_fault(plan, "is not ordered after the read by a matrix operation of agent consumer1");
 }
 
 TEST(AttentionPlan, RowOfTheNeighbourStored) {
     Plan plan = overlap_plan();
     set_operand(&plan, "compute_consumer0", Op::StoreLogSumExp, "index", "head * M + row + 1");
-    expect_fault(plan, "overwrite");
+    expect_fault(plan, "runs over the end of lse");
     Plan box = overlap_plan();
     set_operand(&box, "compute_consumer0", Op::StoreBox, "y", "row + 1");
-    expect_fault(box, "overwrite");
+    expect_fault(box, "bulk store's write at o of rank 0");
 }
 
 TEST(AttentionPlan, MaskOffByOne) {
@@ -150,30 +151,8 @@ TEST(AttentionPlan, MaskOffByOne) {
         expect_fault(plan, "wrong result");
     }
     Plan ragged = overlap_plan();
-    set_operand(&ragged, "compute_consumer1", Op::MaskCols, "cols", "M - (blocks - 1) * keys - 1");
+    set_operand(&ragged, "compute_consumer0", Op::MaskCols, "cols", "M - (blocks - 1) * keys - 1");
     expect_fault(ragged, "wrong result");
-}
-
-TEST(AttentionPlan, EveryOrderingCallIsNeeded) {
-    const Plan plan = overlap_plan();
-    std::size_t tried = 0;
-    std::string survivors;
-    for (const Mutant& mutant : enumerate_mutants(plan)) {
-        if (mutant.program == "compute_consumer1") continue;  // the same statements
-        ++tried;
-        std::string found;
-        try {
-            const Kernel kernel = compiled(apply(plan, mutant));
-            for (std::uint64_t seed = 1; seed <= 12 && found.empty(); ++seed)
-                found = fault_of(kernel, seed, {390, 130, 512});
-        } catch (const Error& error) {
-            found = error.message();
-        }
-        if (found.empty()) survivors += "\n  " + mutant.what;
-    }
-    std::printf("%zu mutants run\n", tried);
-    EXPECT_GT(tried, 60u);
-    EXPECT_EQ(survivors, "");
 }
 
 }  // namespace

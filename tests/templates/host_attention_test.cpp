@@ -166,6 +166,36 @@ TEST_F(HostAttention, MaskedBlocksLeaveARowAsItIs) {
     });
 }
 
+TEST_F(HostAttention, SoftmaxOperandGivesTheBitsOfTheFourSteps) {
+    run(false, [&](Agent& ag, const Args&, Shared& sh) {
+        fill_tile(ag, sh, 4);
+        Acc<64, kKeys> steps, one;
+        Row<64> maximum(ag, kLowest), factor(ag, 3.0f), other_maximum(ag, kLowest), other_factor(ag, 3.0f);
+        RowPart<64> part(ag), other_part(ag);
+        Operand<64, kKeys, bf16> weights(ag), other_weights(ag);
+        for (i64 block : {0, 1}) {
+            for (Acc<64, kKeys>* score : {&steps, &one}) {
+                mma_begin(ag, *score);
+                mma_issue<kKeys, 0, bf16>(ag, *score, sh.a[0], 0, keys(sh, block), false);
+                mma_commit(ag);
+                mma_wait<0>(ag, *score);
+            }
+            row_rescale(ag, factor, maximum, steps, kScale, 2.0f);
+            exp2_rows(ag, steps, kScale, maximum);
+            row_sum(ag, part, factor, steps);
+            as_operand(ag, weights, steps);
+            softmax_operand(ag, other_weights, other_factor, other_maximum, other_part, one, kScale, 2.0f);
+            for (i64 row = 0; row < 64; ++row) {
+                EXPECT_EQ(factor.value[row], other_factor.value[row]);
+                EXPECT_EQ(maximum.value[row], other_maximum.value[row]);
+                EXPECT_EQ(part.value[row], other_part.value[row]);
+            }
+            for (i64 i = 0; i < 64 * kKeys; ++i)
+                ASSERT_EQ(weights.values()[i].bits, other_weights.values()[i].bits) << block << " " << i;
+        }
+    });
+}
+
 // Issues score = a b and out += weights b, in this order, each a group of its own.
 struct InFlight {
     explicit InFlight(Agent& agent, Shared& memory) : ag(agent), sh(memory), weights(agent) {

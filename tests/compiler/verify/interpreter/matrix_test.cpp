@@ -45,8 +45,8 @@ TEST_F(InFlight, OverlappedPlanIsSound) { EXPECT_EQ(print(verify()), ""); }
 
 TEST_F(InFlight, OperandThatIsStillRead) {
     // The first of the pair packs into the operand that the product under way reads.
-    set_operand(&plan, "compute_consumer0", Op::AsOperand, "operand", "even", 2);
-    expect("check_visibility", "as_operand writes operand even while matrix operations that read it are in flight");
+    set_operand(&plan, "compute_consumer0", Op::SoftmaxOperand, "operand", "even");
+    expect("check_visibility", "softmax_operand writes operand even while matrix operations that read it are in flight");
 }
 
 TEST_F(InFlight, WaitThatNamesTooMuch) {
