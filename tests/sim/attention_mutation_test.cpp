@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/base/error.h"
+#include "tests/compiler/verify/plan_edit.h"
 #include "tests/sim/attention_harness.h"
 #include "tests/sim/mutants.h"
 
@@ -42,7 +43,8 @@ std::vector<AttentionRequest> requests() {
             {"consumer_warpgroups", "2"}, {"overlap", overlap}, {"turn", turn}};
     };
     std::vector<AttentionRequest> list = {{64, 2, 1, causal(), true, knobs("operands", "on")},
-                                          {128, 2, 1, {}, true, knobs("products", "off")},
+                                          {64, 2, 1, {}, true, knobs("products", "off")},
+                                          {64, 1, 1, causal(), true, knobs("joint", "on")},
                                           {64, 2, 1, causal(), true, knobs("serial", "off")}};
     for (AttentionRequest& request : list) request.sms = 1;
     return list;
@@ -70,6 +72,56 @@ TEST(AttentionMutation, EveryOrderingCallIsNeeded) {
     std::string list;
     for (const auto& [key, where] : survivors) list += "\n  " + key + "   (" + where + ")";
     EXPECT_TRUE(survivors.empty()) << "mutants that no seed noticed:" << list;
+}
+
+// Faults that no rule of order forbids by itself: what the simulation sees of them.
+TEST(AttentionFaults, AreFound) {
+    AttentionRequest request{64, 2, 1, causal(), true, {{"consumer_warpgroups", "2"}, {"overlap", "products"}}};
+    request.sms = 1;
+    const AttentionKernel base = build_attention(request);
+    const auto move = [](Op op, int n, Op before) {
+        return [=](Plan* plan) {
+            int count = 0;
+            each(program_body(plan, "compute_consumer0"), op, [&](auto* list, std::size_t i) {
+                if (count++ < n) return false;
+                std::size_t to = i;
+                while (to > 0 && (*list)[to].op != before) --to;
+                if ((*list)[to].op != before) throw std::runtime_error("nothing to move past");
+                const Statement moved = (*list)[i];
+                list->erase(list->begin() + long(i));
+                list->insert(list->begin() + long(to), moved);
+                return true;
+            });
+        };
+    };
+    const auto change = [](Op op, const char* operand, const char* more) {
+        return [=](Plan* plan) {
+            each(program_body(plan, "compute_consumer1"), op, [&](auto* list, std::size_t i) {
+                for (Operand& o : (*list)[i].operands) {
+                    if (o.name == operand) o.expr = Expr("(" + o.expr.print() + ") " + more);
+                }
+                return false;
+            });
+        };
+    };
+    const std::vector<std::pair<std::string, std::function<void(Plan*)>>> faults = {
+        {"operand written while a product reads it", move(Op::AsOperand, 1, Op::MmaWait)},
+        {"slot of keys released before its product is waited for", move(Op::BarrierArrive, 1, Op::MmaWait)},
+        {"a neighbour's rows stored", change(Op::StoreBox, "y", "- 64")},
+        {"a neighbour's log-sum-exp stored", change(Op::StoreLogSumExp, "index", "- 1")},
+        {"mask one key too far", change(Op::MaskCols, "diagonal", "+ 1")},
+        {"mask one key too near", change(Op::MaskCols, "diagonal", "- 1")},
+        {"one key beyond the last", change(Op::MaskCols, "cols", "+ 1")},
+        {"one key too few", change(Op::MaskCols, "cols", "- 1")},
+    };
+    for (const auto& [name, plant] : faults) {
+        AttentionKernel kernel = base;
+        plant(&kernel.plan);
+        compile_attention(kernel);
+        bool found = false;
+        for (int seed = 1; seed <= kSeeds && !found; ++seed) found = !fault_of(kernel, seed).empty();
+        EXPECT_TRUE(found) << name;
+    }
 }
 
 }  // namespace

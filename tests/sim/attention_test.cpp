@@ -48,6 +48,8 @@ std::vector<Named> cases() {
         {"serial_turn", {128, 2, 1, {}, true, {{"overlap", "serial"}}}},
         {"products_turn", {128, 2, 1, causal(), true, {{"overlap", "products"}, {"turn", "on"}}}},
         {"rescale_full_64", {64, 2, 1, {}, true, {{"overlap", "rescale"}}}},
+        {"products_64", {64, 2, 1, causal(), true, {{"overlap", "products"}}}},
+        {"joint_full_128", {128, 2, 1, {}, true, {{"overlap", "joint"}, {"turn", "off"}}}},
         {"operands_turn", {128, 2, 1, causal(), true, {{"overlap", "operands"}, {"turn", "on"}}}},
         {"half_precision", f16},
         {"without_lse", no_lse},
@@ -96,7 +98,7 @@ AttentionRequest drawn(const AttentionRequest& base, std::mt19937_64& random) {
     };
     request.knobs = {{"consumer_warpgroups", pick({"1", "2", "3"})},
                      {"stages", pick({"2", "3", "4"})},
-                     {"overlap", pick({"auto", "serial", "products", "rescale", "operands"})},
+                     {"overlap", pick({"auto", "serial", "products", "rescale", "operands", "joint"})},
                      {"turn", pick({"auto", "on", "off"})},
                      {"head_group", pick({"0", "1", "2", "3"})}};
     request.sms = 1 + int(random() % 5);

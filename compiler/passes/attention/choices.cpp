@@ -18,9 +18,9 @@ Overlap choose_overlap(const Choices& c, const std::string& word) {
     if (word == "products") return Overlap::Products;
     if (word == "rescale") return Overlap::Rescale;
     if (word == "operands") return Overlap::Operands;
-    // The fastest of each on an H200, docs/results.
-    if (c.pattern.head_dim == 64) return Overlap::Products;
-    return c.pattern.head_dim == 128 && !c.pattern.causal && c.consumers < 3 ? Overlap::Operands : Overlap::Rescale;
+    if (word == "joint") return Overlap::Joint;
+    // The fastest of each on an H200. Three consumers have no registers for a second operand.
+    return c.pattern.head_dim == 64 ? Overlap::Joint : Overlap::Operands;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Choices resolve_choices(const AttentionPattern& pattern, const Schedule& schedul
     c.stages = schedule.is_set("stages") ? schedule.integer("stages") : 2;
     c.overlap = choose_overlap(c, schedule.word("overlap"));
     const std::string& turn = schedule.word("turn");
-    c.turn = c.consumers > 1 && (turn == "on" || (turn == "auto" && c.overlap == Overlap::Serial));
+    c.turn = c.consumers > 1 && (turn == "on" || (turn == "auto" && (c.overlap == Overlap::Serial || c.overlap == Overlap::Joint)));
     c.head_group = schedule.integer("head_group");
     choose_registers(&c);
     return c;

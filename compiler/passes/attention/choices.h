@@ -18,6 +18,7 @@ enum class Overlap {
     Products,  // the product with the values of the block before
     Rescale,   // that; the result is rescaled behind the issue of the next scores
     Operands,  // that; weights are packed into a second operand meanwhile
+    Joint,     // nothing: both products run together and are waited for together
 };
 
 struct Choices {

@@ -69,9 +69,11 @@ private:
         const std::string clear = c_.pattern.causal
                                       ? fmt::format("min(keys, max(0, row + {})) / key_block", c_.pattern.causal_offset + 1)
                                       : "keys / key_block";
-        b.note("blocks that need no mask; the first one is always masked");
-        b.let("plain", c_.overlap == Overlap::Operands ? fmt::format("min({}, blocks - 1) / 2 * 2", clear)
-                                                       : fmt::format("min({}, blocks - 1)", clear));
+        // Rows that see few keys of the first block have a low maximum yet: softmax_operand would try it in vain.
+        const std::string rest = c_.pattern.causal && spends_scores() ? "blocks - 2" : "blocks - 1";
+        b.note("blocks that need no mask; the first ones are always masked");
+        b.let("plain", fmt::format(c_.overlap == Overlap::Operands ? "max(0, min({}, {})) / 2 * 2" : "max(0, min({}, {}))",
+                                   clear, rest));
         b.wait(Op::BarrierWait, {"q_full[query.slot]", "query.phase"}, "q_loaded");
         if (c_.overlap == Overlap::Serial)
             serial(b);
@@ -106,6 +108,12 @@ private:
         mask(b, "last", "0");
         softmax(b);
         b.add(Op::AsOperand, {"weights0", "score"});
+        if (c_.overlap == Overlap::Joint) {
+            b.for_each("i", "1", "blocks - plain", "1", [&](Block& body) { joint_step(body, true); });
+            b.for_each("i", "0", "plain", "1", [&](Block& body) { joint_step(body, false); });
+            finish_products(b);
+            return;
+        }
         b.for_each("i", "1", "blocks - plain", "1", [&](Block& body) { step(body, "weights0", "weights0", true); });
         if (c_.overlap == Overlap::Operands) {
             b.for_each("i", "0", "plain", "2", [&](Block& body) {
@@ -115,12 +123,35 @@ private:
         } else {
             b.for_each("i", "0", "plain", "1", [&](Block& body) { step(body, "weights0", "weights0", false); });
         }
+        finish_products(b);
+    }
+
+    // The last block's result.
+    void finish_products(Block& b) {
         release_queries(b);
         if (c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
         wait_for_values(b);
         issue_output(b, "weights0", false);
         b.add(Op::MmaWait, {"0", "out", "weights0"});
         release_values(b);
+    }
+
+    // Scores of this block and the result of the one before together; other consumers fill the tensor cores meanwhile.
+    void joint_step(Block& b, bool masked) {
+        wait_for_values(b);
+        issue_scores(b, false);
+        issue_output(b, "weights0", true);
+        b.add(Op::MmaWait, {"0", "score", "out", "weights0"});
+        release_keys(b);
+        release_values(b);
+        if (masked) {
+            mask(b, "start", "i");
+            softmax(b);
+            b.add(Op::AsOperand, {"weights0", "score"});
+        } else {
+            spend_scores(b, "weights0");
+        }
+        b.add(Op::ScaleRows, {"out", "factor"});
     }
 
     // Scores of this block, and meanwhile the result of the block before, whose weights are `before`.
@@ -133,9 +164,12 @@ private:
         b.add(Op::MmaWait, {"1", "score"});
         release_keys(b);
         if (masked) mask(b, "start", "i");
-        softmax(b);
-        if (after != before) b.add(Op::AsOperand, {after, "score"});
-        b.add(Op::Settle, {"total", after != before ? after : ""});
+        if (after != before) {
+            spend_scores(b, after);
+        } else {
+            softmax(b);
+            b.add(Op::Settle, {"total"});
+        }
         b.add(Op::MmaWait, {"0", "out", before});
         release_values(b);
         if (!c_.late_rescale()) b.add(Op::ScaleRows, {"out", "factor"});
@@ -181,6 +215,12 @@ private:
         b.let(start, i == "0" ? "(blocks - 1) * key_block" : fmt::format("(blocks - 1 - {}) * key_block", i));
         const std::string diagonal = fmt::format("row - {} + {}", start, first_row_ + c_.pattern.causal_offset);
         b.add(Op::MaskCols, {"score", c_.pattern.causal ? diagonal : "key_block", "keys - " + start});
+    }
+
+    // Whether blocks without a mask take softmax and packing in one op.
+    bool spends_scores() const { return c_.overlap == Overlap::Operands || c_.overlap == Overlap::Joint; }
+    void spend_scores(Block& b, const std::string& weights) {
+        b.add(Op::SoftmaxOperand, {weights, "factor", "maximum", "total", "score", scale_, decimal(c_.pattern.rescale_threshold)});
     }
 
     void softmax(Block& b) {

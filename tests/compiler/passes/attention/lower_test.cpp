@@ -33,7 +33,7 @@ TEST(LowerAttention, EveryHeadDimLayoutMaskAndOverlapVerifies) {
     for (const std::int64_t head_dim : {64, 128, 256}) {
         for (const char* layout : {"bshd", "bhsd"}) {
             for (const bool is_causal : {false, true}) {
-                for (const char* overlap : {"auto", "serial", "products", "rescale", "operands"}) {
+                for (const char* overlap : {"auto", "serial", "products", "rescale", "operands", "joint"}) {
                     AttentionRequest r{head_dim, 6, 2, is_causal ? causal() : AttentionAttributes{}, true};
                     r.attributes.layout = layout;
                     r.knobs = {{"overlap", overlap}, {"consumer_warpgroups", "2"}};
