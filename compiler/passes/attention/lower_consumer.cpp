@@ -72,8 +72,8 @@ private:
         // Rows that see few keys of the first block have a low maximum yet: softmax_operand would try it in vain.
         const std::string rest = c_.pattern.causal && spends_scores() ? "blocks - 2" : "blocks - 1";
         b.note("blocks that need no mask; the first ones are always masked");
-        b.let("plain", fmt::format(c_.overlap == Overlap::Operands ? "max(0, min({}, {})) / 2 * 2" : "max(0, min({}, {}))",
-                                   clear, rest));
+        const std::string plain = fmt::format("max(0, min({}, {}))", clear, rest);
+        b.let("plain", c_.overlap == Overlap::Operands ? plain + " / 2 * 2" : plain);  // two a round, one operand each
         b.wait(Op::BarrierWait, {"q_full[query.slot]", "query.phase"}, "q_loaded");
         if (c_.overlap == Overlap::Serial)
             serial(b);
