@@ -47,7 +47,8 @@ int survive(HostRank<S>& host, int rank) {
             if (Clock::now() - start > kDeadline + kSlack) return kLate;
             const std::string text = error.message();
             const bool wait = text.find("role ") != std::string::npos && text.find("sees ") != std::string::npos;
-            const bool entry = text.find("has not entered within 0.4 s") != std::string::npos;
+            const bool entry = text.find("has not entered within 0.4 s") != std::string::npos ||
+                               text.find("did not see all ranks of other nodes enter") != std::string::npos;
             if (!wait && !entry) return kUntold;
             if (!outputs_are_nan(host, rank)) return kOutputsKept;
             try {
@@ -117,23 +118,43 @@ TEST(ShmFaults, ARankThatNeverLaunchesEndsTheOthersInTime) {
     }
 }
 
-TEST(ShmFaults, AnAbortFromAnotherThreadEndsALaunch) {
+TEST(ShmFaults, AnAbortFromAnotherThreadEndsALaunchAndIsToldToTheOthers) {
     const TemporaryDirectory meeting;
     Processes ranks(2, [&](int rank) {
         HostRank<SmallShape<1, 2>> host(rank, make_directory_rendezvous(meeting.path()));
-        if (rank == 1) {  // never launches
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
-            return kFine;
-        }
-        std::jthread aborter([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-            host.session->abort();
-        });
         const Clock::time_point start = Clock::now();
+        std::jthread aborter;
+        if (rank == 0) {
+            aborter = std::jthread([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                host.session->abort();
+            });
+        }
         try {
-            host.launch(200, 1);
-        } catch (const StallError&) {
-            return Clock::now() - start < kSlack ? kFine : kLate;
+            if (rank == 0) host.launch(200, 1);
+            while (Clock::now() - start < kSlack) host.session->check();  // rank 1 never launches
+        } catch (const StallError& error) {
+            return error.message().find("rank 0: abort() was called") != std::string::npos ||
+                           error.message().find("rank 0, launch 1") != std::string::npos
+                       ? kFine
+                       : kUntold;
+        }
+        return kNoStall;
+    });
+    EXPECT_EQ(ranks.wait(), (std::vector<int>{kFine, kFine}));
+}
+
+TEST(ShmFaults, RanksThatLaunchDifferentThingsAreToldBoth) {
+    const TemporaryDirectory meeting;
+    Processes ranks(2, [&](int rank) {
+        HostRank<SmallShape<1, 2>> host(rank, make_directory_rendezvous(meeting.path()), short_deadlines());
+        host.launch(200, 1);
+        try {
+            host.launch(rank == 0 ? 180 : 100, 2);
+        } catch (const StallError& error) {
+            const std::string text = error.message();
+            const bool told = text.find("M = 180") != std::string::npos && text.find("M = 100") != std::string::npos;
+            return told && outputs_are_nan(host, rank) ? kFine : kUntold;
         }
         return kNoStall;
     });
