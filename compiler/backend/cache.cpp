@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -201,14 +202,18 @@ void ArtifactCache::add_extra(const std::string& key, const ExtraFiles& extra) c
     }
 }
 
-// Counts are for people: a cache that can be read and not written still serves.
+// Counts are for people: a cache that can be read and not written still serves, nobody waits long to count, and a crash of
+// the machine may lose them.
 void ArtifactCache::count(std::uint64_t CacheStatistics::*counter) {
     try {
-        FileLock lock(root_ + "/statistics.lock");
+        FileLock lock(root_ + "/statistics.lock", std::chrono::seconds(2));
         CacheStatistics counts = read_counts(root_);
         counts.*counter += 1;
         json file = {{"hits", counts.hits}, {"misses", counts.misses}, {"healed", counts.healed}};
-        write_file_atomically(statistics_path(root_), file.dump() + "\n");
+        const std::string next = statistics_path(root_) + ".next";  // the lock's holder alone writes it
+        std::ofstream(next) << file.dump() << "\n";
+        std::error_code ignored;
+        fs::rename(next, statistics_path(root_), ignored);
     } catch (const ArgumentError&) {
     }
 }

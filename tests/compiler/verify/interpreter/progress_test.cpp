@@ -62,11 +62,11 @@ TEST_F(CheckProgress, IndexOutside) {
 using CheckPitch = Interpreted;
 TEST_F(CheckPitch, ACopyAcrossTheGapBetweenRows) {
     set_operand(&plan, "intra_comm_pusher", Op::Let, "value", "bytes", 6);
-    expect("check_memory", "lie 1");
+    expect("check_memory", "rows of 400 bytes lie 416 apart");
 }
 TEST_F(CheckPitch, RowsThatAreAllPutInOnePlace) {
     set_operand(&plan, "intra_comm_pusher", Op::PutBytes, "offset", "target + at");
-    expect("check_edges", "a_full");
+    expect("check_visibility", "of a_full of rank 2 that nobody has written");
 }
 TEST_F(CheckPitch, AMapThatTakesRowsToBeContiguous) {
     for (MapDef& map : plan.maps) {
