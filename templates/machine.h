@@ -10,8 +10,8 @@
 //   Agent      `ag`: machine state of the agent. ag.cta, ag.ctas (i64)
 //   Bytes<n>   shared memory, no type;   Barrier   an mbarrier in shared memory
 //   Acc<M, N>  fp32 accumulator of one consumer warpgroup, M a multiple of 64, N of 8
-//   Operand<M, K, T>  register operand of its matrix operations: Operand<64, 128, bf16> p(ag)
-//   Row<M>     one f32 a row of its tile: Row<64> m(ag, kLowest);   RowPart<M>  sums of rows under way: RowPart<64> l(ag)
+//   Operand<M, K, T>  register operand of its matrix operations, made of the agent
+//   Row<M>     one f32 a row of its tile, made of the agent and a value (kLowest: -inf);   RowPart<M>  sums of rows under way, 0
 //   Pipe<n>    per-agent position in a ring: .slot (u32), .phase (u32, parity to wait for); pipe.advance()
 //              Producer side: barrier_wait(ag, sh.x_empty[p.slot], p.phase ^ 1) passes at once on the first round.
 //
