@@ -42,9 +42,9 @@ std::vector<AttentionRequest> requests() {
         return std::vector<std::pair<std::string, std::string>>{
             {"consumer_warpgroups", "2"}, {"overlap", overlap}, {"turn", turn}};
     };
-    std::vector<AttentionRequest> list = {{64, 2, 1, causal(), true, knobs("operands", "on")},
-                                          {64, 2, 1, {}, true, knobs("products", "off")},
-                                          {64, 1, 1, causal(), true, knobs("joint", "on")},
+    std::vector<AttentionRequest> list = {{64, 2, 1, causal(37), true, knobs("operands", "on")},
+                                          {64, 2, 1, causal(37), true, knobs("products", "off")},
+                                          {64, 1, 1, causal(37), true, knobs("joint", "on")},
                                           {64, 2, 1, causal(), true, knobs("serial", "off")}};
     for (AttentionRequest& request : list) request.sms = 1;
     return list;
