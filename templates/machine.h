@@ -74,6 +74,9 @@
 // Places in the symmetric workspaces (offset: in the artifact's area; peer: local rank)
 //   own_flag(args, offset, index), peer_flag(args, offset, peer, index), own_entered(args, index), peer_entered(args, peer, index)
 //   own_bytes(args, offset, byte), peer_bytes(args, offset, peer, byte), tensor_bytes(ptr, byte)
+//   entered_value(args, epoch) -> u64           what an entered flag holds once its rank has entered `epoch`: the launch's
+//                                               signature stands below the epoch, so that ranks that disagree are told
+//   entered_since(epoch) -> u64                 the least that it holds then
 //   area_offset(args, offset, byte), flag_offset(args, offset, index), entered_offset(index)      for the FIFO
 //
 // Flags (global memory). Of a warpgroup agent the elected thread signals. An agent whose wait gave up signals no more
@@ -94,20 +97,24 @@
 //   Relay r(args); relay_poll(ag, args, r)  [o] acquire at System scope of abort, fifo_completed, arrivals_posted
 //   r.has_arrival(); r.arrival_flag(args) -> Flag*; r.arrival_value() -> u64; relay_next(ag, args, r)
 //       arrival_value is never less than what the flag holds: an unordered network may deliver an older value later
-//   r.finished                                  agents_finished as of the last poll
-//   relay_forward(ag, args, r, Scope)       [o] release of fifo_completed, abort into DeviceState
+//   r.finished                                  agents_finished as of the last poll; 0 until all ranks have entered
+//   relay_forward(ag, args, r, Scope)       [o] release of fifo_completed into DeviceState; hands an abort on (launch_watch.h)
 //   relay_idle(ag)                              nothing to do: back off
 //   agent_finished(ag, args)                [o] release add on launch.state->finished, Gpu scope
-//   agents_finished(ag, args) -> u64            relaxed read
+//   agents_finished(ag, args) -> i64            what it counts
 //
 // Launch protocol
 //   enter(ag, args) -> i64                      epoch of this launch: state->epoch + 1, the same for every agent
-//   leave(ag, args)                         [o] after cta_barrier, one thread: counts the CTA out; the last one advances
-//                                               the epoch and resets next_tile, finished, ctas_in, ctas_out
+//   count_in(ag, args)                          one thread a CTA, at its start
+//   leave(ag, args) -> bool                 [o] after cta_barrier, one thread: counts the CTA out; the last one advances
+//                                               the epoch and resets next_tile, finished, ctas_in, ctas_out. True in the
+//                                               last CTA out of a launch that was given up
+//   cta_any(ag, flag) -> bool                   all threads of the CTA: true where it was in one
+//   fill_nan(ag, first, count)                  all threads of the CTA
 //
 // Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
 //   add, mul, relu, gelu (erf), gelu_tanh, silu, to_f32, round_to<T>. arithmetic.h has those both machines share
 // Operands of pointwise functions: load_at(ag, ptr, index) -> f32, one ordinary global load; col_at(ag, vector, c, cols),
-//   cell_at(ag, matrix, r, c, rows, cols): 0 outside, without an access
+//   cell_at(ag, matrix, r, c, rows, cols, pitch): rows lie `pitch` elements apart; 0 outside, without an access
 // Trace: trace(ag, kind, value): a span of the timeline starts; nothing on sm90 unless the schedule asks for it.
 #pragma once

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "compiler/ir/operand.h"
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -137,15 +138,15 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
         case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
-        case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {value}, Scope::{scope});");
+        case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {$flag_value}, Scope::{scope});");
         case Op::SignalAdd: return form(s, "signal_add(ag, {$peer_flag}, {value}, Scope::{scope});");
-        case Op::WaitFlag: return form(s, "wait_flag(ag, args, {$own_flag}, {value}, Scope::{scope}, {$wait});");
+        case Op::WaitFlag: return form(s, "wait_flag(ag, args, {$own_flag}, {$flag_value}, Scope::{scope}, {$wait});");
         case Op::WaitFlags:
             return form(s, "wait_flags(ag, args, {$own_flag}, {count}, {value}, Scope::{scope}, {$wait});");
         case Op::FifoReserve: return form(s, "const i64 {name} = fifo_reserve(ag, args, {$wait});");
         case Op::FifoWrite:
             return form(s, "fifo_write(ag, args, {position}, {rank}, area_offset(args, {buffer}_offset, "
-                           "{offset}), {bytes}, {$flag_offset}, {value});");
+                           "{offset}), {bytes}, {$flag_offset}, {$flag_value});");
         case Op::FifoPublish: return form(s, "fifo_publish(ag, args, {position}, Scope::{scope});");
         case Op::FifoWait: return form(s, "fifo_wait(ag, args, {position}, {$wait});");
         case Op::RelayDeclare: return form(s, "Relay {name}(args);");
@@ -207,6 +208,7 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
     if (name == "$peer_flag") return peer_flag(s);
     if (name == "$own_flag") return own_flag(s);
     if (name == "$flag_offset") return flag_offset(s);
+    if (name == "$flag_value") return flag_value(s);
     if (name == "$wait") return std::to_string(next_wait_++);
     if (name == "$trace_kind") return trace_kind(s);
     if (name == "$more_values") return more_values(s);
@@ -256,8 +258,10 @@ void StatementPrinter::pointwise(const Statement& s) {
         if (tensor.shape.size() == 1) {
             second = fmt::format(", col_at(ag, args.{}, c, {})", tensor.name, last);
         } else {
-            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {})", tensor.name,
-                                 print_source_expr(tensor.shape[0]), last);
+            const std::string pitch =
+                tensor.strided ? fmt::format("args.{} / {}", tensor.pitch(), element_bytes(tensor.dtype)) : last;
+            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {}, {})", tensor.name,
+                                 print_source_expr(tensor.shape[0]), last, pitch);
         }
     } else if (s.has("value")) {
         second = ", " + float_literal(s.word("value"));
@@ -284,6 +288,7 @@ std::string StatementPrinter::source_address(const Statement& s) const {
 // The Session's flags stand one a line in front of every artifact's area, an artifact's own are packed inside it.
 std::string StatementPrinter::peer_flag(const Statement& s) const {
     const FlagDef& flag = flag_of(plan_, s);
+    if (flag.session && s.op == Op::SignalAdd) throw InternalError(flag.name + " holds epochs: it is set, never added to");
     if (flag.session) return fmt::format("peer_entered(args, {}, {})", e(s, "peer"), e(s, "index"));
     return fmt::format("peer_flag(args, {}_offset, {}, {})", flag.name, e(s, "peer"), e(s, "index"));
 }
@@ -302,6 +307,13 @@ std::string StatementPrinter::flag_offset(const Statement& s) const {
     const FlagDef& flag = flag_of(plan_, s);
     if (flag.session) return fmt::format("entered_offset({})", e(s, "index"));
     return fmt::format("flag_offset(args, {}_offset, {})", flag.name, e(s, "index"));
+}
+
+// An entered flag says besides the epoch which launch its rank entered.
+std::string StatementPrinter::flag_value(const Statement& s) const {
+    const FlagDef& flag = flag_of(plan_, s);
+    if (!flag.session) return e(s, "value");
+    return fmt::format("{}{})", s.op == Op::WaitFlag ? "entered_since(" : "entered_value(args, ", e(s, "value"));
 }
 
 }  // namespace plait

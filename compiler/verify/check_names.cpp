@@ -64,7 +64,13 @@ private:
             define(let.name, "let");
             globals_.insert(let.name);
         }
-        for (const TensorDef& t : plan_.tensors) define(t.name, "tensor");
+        for (const TensorDef& t : plan_.tensors) {
+            define(t.name, "tensor");
+            if (t.strided) define(t.pitch(), "pitch"), globals_.insert(t.pitch());
+            if (t.strided && t.shape.size() != 2)
+                report(fmt::format("tensor `{}` is strided and has {} dimensions", t.name, t.shape.size()), "tensor " + t.name,
+                       "matrices have rows that may lie apart");
+        }
         for (const BufferDef& b : plan_.buffers) define(b.name, "buffer");
         for (const FlagDef& f : plan_.flags) define(f.name, "flags");
         for (const SharedDef& s : plan_.shared) define(s.name, "shared");

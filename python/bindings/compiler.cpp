@@ -88,10 +88,12 @@ nb::dict summarize(const Plan& plan) {
     return result;
 }
 
-nb::tuple compile_request(const Request& request, const std::string& cache_dir, bool use_cache) {
+nb::tuple compile_request(const Request& request, const std::string& cache_dir, const std::string& cache_mode,
+                          const std::string& record_requests) {
     CompileOptions options;
     options.cache_dir = cache_dir;
-    options.use_cache = use_cache;
+    options.cache_mode = cache_mode;
+    options.record_requests = record_requests;
     CompileStats stats;
     Artifact artifact;
     {
@@ -131,6 +133,7 @@ void bind_artifact(nb::module_& module) {
         .def_prop_ro("code", [](const Artifact& a) { return nb::bytes(a.code.data(), a.code.size()); })
         .def_prop_ro("code_file", [](const Artifact& artifact) { return artifact.code_file; })
         .def_prop_ro("key", [](const Artifact& artifact) { return artifact.manifest.key; })
+        .def_prop_ro("name", [](const Artifact& artifact) { return artifact.manifest.name; })
         .def_prop_ro("m_max", [](const Artifact& artifact) { return artifact.manifest.m_max; })
         .def_prop_ro("agents", [](const Artifact& artifact) { return artifact.manifest.agents; })
         .def_prop_ro("world", [](const Artifact& artifact) { return artifact.manifest.world; })
@@ -164,7 +167,7 @@ void bind_compiler(nb::module_& module) {
             const Source source = emit(request.lower());
             return nb::make_tuple(source.kernel, source.shapes);
         })
-        .def("compile", &compile_request, "cache_dir"_a = "", "use_cache"_a = true);
+        .def("compile", &compile_request, "cache_dir"_a = "", "cache_mode"_a = "", "record_requests"_a = "");
     module.def("load_schedule_json", [](const std::string& path) { return write_schedule_json(load_schedule_file(path)); }, "path"_a);
 }
 

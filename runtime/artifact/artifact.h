@@ -15,6 +15,8 @@ struct ManifestTensor {
     std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
+    std::string pitch;                    // name of the distance of its rows in bytes; empty: rows are contiguous
+    std::uint64_t pitch_offset = 0;       // where the kernel reads it
 };
 struct ManifestMap {
     std::string name, dtype;
@@ -28,6 +30,7 @@ struct ManifestMap {
 };
 struct ManifestParam { std::string name; std::int64_t max = 0; std::uint64_t args_offset = 0; };   // see infer_params
 struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
+struct ManifestFlags { std::string name; std::uint64_t offset = 0, count = 0; };   // from the artifact's area, 8 bytes each
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 
 struct Manifest {
@@ -48,6 +51,7 @@ struct Manifest {
     std::vector<ManifestTensor> tensors;
     std::vector<ManifestMap> maps;
     std::vector<WaitSite> wait_sites;
+    std::vector<ManifestFlags> flags;
     std::int64_t registers = 0, spill_bytes = 0, local_bytes = 0;
     std::vector<std::string> ptxas_messages;
 

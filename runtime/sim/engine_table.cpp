@@ -93,11 +93,15 @@ u64 load(void* a, Lane lane, const u64* address, Scope scope, Order order) {
 u64 fetch_add(void* a, Lane lane, u64* address, u64 value, Scope scope, Order order) {
     return guarded(a, [&](A& g) { return g.engine->fetch_add(g, lane, address, value, scope, order); });
 }
-u32 wait(void* a, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site) {
-    return guarded(a, [&](A& g) { return g.engine->wait(g, lane, first, count, value, scope, order, site); });
+WaitResult wait(void* a, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site,
+                u64 deadline_ns) {
+    return guarded(a, [&](A& g) { return g.engine->wait(g, lane, first, count, value, scope, order, site, deadline_ns); });
 }
-void idle(void* a) {
-    guarded(a, [&](A& g) { g.engine->idle(g); });
+void idle(void* a, u64 deadline_ns) {
+    guarded(a, [&](A& g) { g.engine->idle(g, deadline_ns); });
+}
+u64 clock(void* a) {
+    return guarded(a, [](A& g) { return g.engine->clock(); });
 }
 void trace(void* a, u32 kind, i64 value) {
     guarded(a, [&](A& g) { g.engine->trace(g, kind, value); });
@@ -137,6 +141,7 @@ const HostEngine& sim_engine_table() {
         .fetch_add = fetch_add,
         .wait = wait,
         .idle = idle,
+        .clock = clock,
         .trace = trace,
         .registers = registers,
     };

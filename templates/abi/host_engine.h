@@ -1,5 +1,5 @@
 // The C table through which generated host code reaches its engine. runtime/sim fills it (deterministic simulation,
-// every access checked); a second engine with real processes can fill it later. templates/host is the only caller.
+// every access checked), and runtime/shm (real processes, nothing checked). templates/host is the only caller.
 //
 // An agent is a fiber. Inside a warpgroup agent two lanes are told apart, because sm90 tells them apart: `Members`
 // (all 128 threads) and `Elected` (the one that issues bulk operations). A one-thread agent has one lane, either name.
@@ -15,6 +15,8 @@ enum class Proxy : u32 { Generic = 0, Async = 1 };
 enum class Access : u32 { Read = 0, Write = 1 };
 enum class Order : u32 { Relaxed = 0, Ordered = 1 };   // Ordered: release on a store, acquire on a load
 enum class Update : u32 { Set = 0, Add = 1 };
+enum class WaitResult : u32 { Reached = 0, Aborted = 1, Expired = 2 };
+inline constexpr u64 kNoDeadline = ~0ull;
 
 // Rows of bytes, `rows` of them, clipped already; the zero-filled remainder of the box is described by the full sizes.
 struct BulkCopy {
@@ -76,11 +78,15 @@ struct HostEngine {
     void (*signal)(void* agent, Lane, u64* address, u64 value, Update, Scope, Order);
     u64 (*load)(void* agent, Lane, const u64* address, Scope, Order);
     u64 (*fetch_add)(void* agent, Lane, u64* address, u64 value, Scope, Order);
-    // Until all of `count` words from `first` on are >= value. 0, or 1 when the run was aborted.
-    u32 (*wait)(void* agent, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site);
+    // Until all of `count` words from `first` on are >= value, this rank's DeviceState::abort is not 0, or the clock has
+    // reached deadline_ns. Records and raises nothing: templates/launch_watch.h does.
+    WaitResult (*wait)(void* agent, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site, u64 deadline_ns);
 
-    // Nothing to do until another agent acts: parks a polling loop (the relay's) until any word of memory changes.
-    void (*idle)(void* agent);
+    // Nothing to do until another agent acts: parks a polling loop (the relay's) until any word of memory changes, or the
+    // clock has reached deadline_ns.
+    void (*idle)(void* agent, u64 deadline_ns);
+    // Nanoseconds, never backwards, the same for all agents of a rank.
+    u64 (*clock)(void* agent);
 
     // A span of the timeline: `kind` as in runtime/trace, `value` what it concerns (a tile, a chunk).
     void (*trace)(void* agent, u32 kind, i64 value);

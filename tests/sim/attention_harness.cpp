@@ -145,7 +145,7 @@ AttentionKernel lower_attention(const AttentionRequest& request) {
 
 void compile_attention(AttentionKernel& kernel) {
     CompileOptions options;
-    options.use_cache = false;
+    options.cache_mode = "jit_only";
     kernel.artifact = compile_plan(kernel.plan, kernel.request.problem(), kernel.request.target(), options);
     kernel.module = load_host_object(kernel.artifact.code);
 }

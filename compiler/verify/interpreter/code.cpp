@@ -21,6 +21,9 @@ public:
         for (const Constant& c : plan.consts) code_.globals.push_back(c.name);
         for (const ParamDef& param : plan.params) code_.globals.push_back(param.name);
         for (const LetDef& let : plan.lets) code_.globals.push_back(let.name);
+        for (const TensorDef& tensor : plan.tensors) {
+            if (tensor.strided) code_.globals.push_back(tensor.pitch());
+        }
         for (std::size_t i = 0; i < code_.globals.size(); ++i) global_[code_.globals[i]] = int(i);
         for (const SharedDef& s : plan.shared)
             code_.first_shared.push_back(code_.shared_slots), code_.shared_slots += int(s.count);

@@ -95,8 +95,19 @@ void World::load_bytes(Agent* agent, const Instruction& i) {
                      i.step.where());
     } else {
         const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("source"));
+        const Environment& sizes = sizes_[agent->rank];
         std::int64_t size = element_bytes(tensor.dtype);
-        for (const Expr& dim : tensor.shape) size *= sizes_[agent->rank].value(dim);
+        for (const Expr& dim : tensor.shape) size *= sizes.value(dim);
+        const std::int64_t row = sizes.value(tensor.shape.back()) * element_bytes(tensor.dtype),
+                           pitch = tensor.strided ? sizes.value(Expr::name(tensor.pitch())) : row;
+        if (pitch > row) {
+            size = size / row * pitch;
+            if (offset >= 0 && offset % pitch + bytes > row)
+                report("check_memory",
+                       fmt::format("load_bytes reads [{}, {}) of tensor {}, whose rows of {} bytes lie {} apart", offset,
+                                   offset + bytes, tensor.name, row, pitch),
+                       *agent, "copies stay inside a row where rows lie apart");
+        }
         if (offset < 0 || offset + bytes > size)
             report("check_memory",
                    fmt::format("load_bytes reads [{}, {}) of tensor {} with {} bytes", offset, offset + bytes,
@@ -196,7 +207,7 @@ void World::store_box(Agent* agent, const Instruction& i) {
     // As the map sees it: a row of several dimensions of the tensor may be one row of the map.
     const std::int64_t pitch = v.stride[0];
     Cover& cover = ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()];
-    cover.columns = pitch / size;
+    if (!tensor.strided) cover.columns = pitch / size;
     cover.add(start / pitch, height, start % pitch / size, width);
 }
 

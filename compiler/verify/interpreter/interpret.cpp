@@ -12,6 +12,7 @@ namespace plait::interpreter {
 namespace {
 
 constexpr std::int64_t kBudgetSteps = 1'500'000;  // about 0.1 s
+constexpr std::int64_t kRowGap = 16;               // bytes; the least that a pitch may add
 constexpr std::int64_t kParamCap = 300;            // of launch arguments beside M: a few blocks and a rest
 
 std::int64_t* find_const(Plan* plan, const std::string& name) {
@@ -151,6 +152,8 @@ Runs choose_runs(const Plan& plan, const Target& target) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
         runs.runs.push_back({m, ctas, reverse});
         runs.runs.back().params = choose_params(plan, runs.runs.size() - 1);
+        // Rows that lie apart take other paths through the copies: in the first small run, and once in five.
+        if (runs.runs.size() % 5 == 4) runs.runs.back().row_gap = kRowGap;
         reverse = !reverse;
     }
     return runs;

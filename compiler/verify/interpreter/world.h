@@ -25,6 +25,7 @@ struct Run {
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
     std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
+    std::int64_t row_gap = 0;                          // bytes between the rows of strided tensors
 };
 
 struct Group {
