@@ -12,26 +12,34 @@ constexpr std::int64_t kMaxAccumulator =
     192;  // registers a thread; beyond it ptxas spills next to addresses and pointwise values
 constexpr std::int64_t kOverhead = 32;  // addresses, descriptors, pointwise values, row vectors
 
-// What a program keeps in registers at once: accumulators, and register operands of 16-bit elements.
-void check_sum(const Plan& plan, const std::vector<Step>& program, Diagnostics* findings) {
-    std::int64_t sum = 0;
+// What a program keeps in registers at once: accumulators, and register operands of 16-bit elements. They live to the end of
+// their block.
+struct Live {
+    std::int64_t registers = 0;
     std::string parts;
-    const Step* last = nullptr;
-    for (const Step& step : program) {
-        const Statement& s = *step.statement;
-        if (s.op != Op::AccDeclare && s.op != Op::OperandDeclare) continue;
-        const std::int64_t elements = constant_value(plan, s.expr("rows")) * constant_value(plan, s.expr("cols"));
-        const std::int64_t needed = elements / kWarpgroup / (s.op == Op::OperandDeclare ? 2 : 1);
-        sum += needed;
-        parts += fmt::format("{}{} {}", parts.empty() ? "" : " + ", s.word("name"), needed);
-        last = &step;
+};
+void find_most(const Plan& plan, const std::vector<Statement>& body, Live live, Live* most) {
+    for (const Statement& s : body) {
+        if (s.op == Op::AccDeclare || s.op == Op::OperandDeclare) {
+            const std::int64_t elements = constant_value(plan, s.expr("rows")) * constant_value(plan, s.expr("cols"));
+            const std::int64_t needed = elements / kWarpgroup / (s.op == Op::OperandDeclare ? 2 : 1);
+            live.registers += needed;
+            live.parts += fmt::format("{}{} {}", live.parts.empty() ? "" : " + ", s.word("name"), needed);
+            if (live.registers > most->registers) *most = live;
+        }
+        find_most(plan, s.body, live, most);
     }
+}
+
+void check_sum(const Plan& plan, const ProgramDef& program, Diagnostics* findings) {
+    Live most;
+    find_most(plan, program.body, {}, &most);
     const std::int64_t limit = std::min(kMaxAccumulator, plan.consumer_registers - kOverhead);
-    if (last == nullptr || sum <= limit) return;
+    if (most.registers <= limit) return;
     findings->push_back({"check_registers",
-                         fmt::format("accumulators and operands take {} registers a thread ({}), {} are left of {}", sum, parts,
-                                     limit, plan.consumer_registers),
-                         last->where(), "use fewer consumer_warpgroups, a smaller tile, or an overlap with one operand"});
+                         fmt::format("accumulators and operands take {} registers a thread ({}), {} are left of {}",
+                                     most.registers, most.parts, limit, plan.consumer_registers),
+                         "program " + program.name, "use fewer consumer_warpgroups, a smaller tile, or an overlap with one operand"});
 }
 
 void check_split(const Plan& plan, const Target& target, Diagnostics* findings) {
@@ -89,7 +97,7 @@ Diagnostics check_registers(const Plan& plan, const Target& target) {
                                     step.where(), "use a smaller tile_m or tile_n, or other consumer_warpgroups"});
             }
         }
-        if (findings.size() == before) check_sum(plan, program, &findings);
+        if (findings.size() == before && !program.empty()) check_sum(plan, *program.front().program, &findings);
     }
     return findings;
 }

@@ -42,10 +42,10 @@ std::vector<AttentionRequest> requests() {
         return std::vector<std::pair<std::string, std::string>>{
             {"consumer_warpgroups", "2"}, {"overlap", overlap}, {"turn", turn}};
     };
-    std::vector<AttentionRequest> list = {{64, 2, 1, causal(), true, knobs("operands", "on")},
-                                          {64, 2, 1, {}, true, knobs("products", "off")},
-                                          {64, 1, 1, causal(), true, knobs("joint", "on")},
-                                          {64, 2, 1, causal(), true, knobs("serial", "off")}};
+    std::vector<AttentionRequest> list = {{64, 2, 1, causal(37), true, knobs("operands", "on")},
+                                          {64, 2, 1, causal(37), true, knobs("products", "off")},
+                                          {64, 1, 1, causal(37), true, knobs("joint", "on")},
+                                          {64, 1, 1, causal(37), true, knobs("serial", "off")}};
     for (AttentionRequest& request : list) request.sms = 1;
     return list;
 }
@@ -76,7 +76,8 @@ TEST(AttentionMutation, EveryOrderingCallIsNeeded) {
 
 // Faults that no rule of order forbids by itself: what the simulation sees of them.
 TEST(AttentionFaults, AreFound) {
-    AttentionRequest request{64, 2, 1, causal(), true, {{"consumer_warpgroups", "2"}, {"overlap", "products"}}};
+    // Some rows end at the diagonal, some at the last key.
+    AttentionRequest request{64, 2, 1, causal(150), true, {{"consumer_warpgroups", "2"}, {"overlap", "products"}}};
     request.sms = 1;
     const AttentionKernel base = build_attention(request);
     const auto move = [](Op op, int n, Op before) {
