@@ -55,50 +55,46 @@ PLAIT_AGENT void give_up(Agent& ag, const Args& args, const Finding& found) {
     word_publish(ag, &state->abort, static_cast<u64>(found.cause), Scope::Gpu);
 }
 
-// The relay's part of it.
+// The relay's part of it. Little lives here: the registers of a relay are those of its whole warpgroup.
 struct LaunchWatch {
-    u64 start_ns = 0, epoch = 0;
     u64 until_ns = kNever;     // when the relay gives up on who has not entered, as far as is known now
-    bool started = false;
     bool entered = false;      // all ranks have entered this launch, and all agree on what it is
     bool rails_told = false;   // peers of this node know that this rank's rail peers have entered
     bool told = false;         // the abort, if there is one, has been handed on
 };
 
 template <class Args>
-PLAIT_AGENT void begin_watch(Agent& ag, const Args& args, LaunchWatch& watch, u64 now) {
+PLAIT_AGENT void begin_watch(Agent& ag, const Args& args, u64 epoch, u64 now) {
     DeviceState* state = args.launch.state;
-    watch.started = true;
-    watch.start_ns = now;
-    watch.epoch = word_peek(ag, &state->epoch, Scope::Gpu) + 1;
+    word_poke(ag, &state->watch_start_ns, now, Scope::Gpu);
     if (word_peek(ag, &state->stall.taken, Scope::Gpu) == 0) {
         state->stall.rank = static_cast<u64>(args.launch.rank);
-        state->stall.epoch = watch.epoch;
+        state->stall.epoch = epoch;
         state->stall.m = static_cast<u64>(args.launch.m);
         state->stall.artifact = args.launch.artifact_offset;
     }
-    if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_begun, watch.epoch, Scope::System);
+    if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_begun, epoch, Scope::System);
 }
 
 // Every rank is a rail peer of a rank of this node: each tells the others, in word 1 of its line, that its own are there.
 template <class Args>
-PLAIT_AGENT void tell_of_rails(Agent& ag, const Args& args, LaunchWatch& watch) {
+PLAIT_AGENT void tell_of_rails(Agent& ag, const Args& args, LaunchWatch& watch, u64 epoch) {
     const i64 nodes = args.launch.nodes, locals = args.launch.local_ranks, local = args.launch.local_rank;
     if (watch.rails_told || nodes == 1) return;
     for (i64 d = 1; d < nodes; d += 1) {
         const u64 seen = word_peek(ag, own_entered(args, (args.launch.node + d) % nodes * locals + local), Scope::System);
-        if (entered_epoch(seen) < watch.epoch) return;
+        if (entered_epoch(seen) < epoch) return;
     }
     for (i64 p = 1; p < locals; p += 1)
-        word_poke(ag, peer_entered(args, (local + p) % locals, args.launch.rank) + kRailsEnteredWord, watch.epoch, Scope::System);
+        word_poke(ag, peer_entered(args, (local + p) % locals, args.launch.rank) + kRailsEnteredWord, epoch, Scope::System);
     watch.rails_told = true;
 }
 
 // The first rank found that has not entered (cause Entry) or entered something else (Disagree); None where all are there.
 template <class Args>
-PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, const LaunchWatch& watch) {
+PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, u64 epoch) {
     const i64 rails = args.launch.nodes - 1, locals = args.launch.local_ranks, local = args.launch.local_rank;
-    const u64 expected = entered_word(watch.epoch, args.launch.signature);
+    const u64 expected = entered_word(epoch, args.launch.signature);
     Finding found{AbortCause::None, nullptr, expected, 0, 0, 0};
     for (i64 i = 0; i < rails + locals - 1 && found.cause == AbortCause::None; i += 1) {
         const i64 peer = i < rails ? (args.launch.node + 1 + i) % args.launch.nodes * locals + local
@@ -106,13 +102,13 @@ PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, const LaunchWatc
         const u64* flag = own_entered(args, peer);
         u64 seen = word_peek(ag, flag, Scope::System);
         // A peer that is a launch ahead has compared: it ended this launch after it saw this rank enter.
-        const bool differs = entered_epoch(seen) == watch.epoch && seen != expected;
-        bool there = entered_epoch(seen) >= watch.epoch;
+        const bool differs = entered_epoch(seen) == epoch && seen != expected;
+        bool there = entered_epoch(seen) >= epoch;
         u64 word = 0;
         if (there && i >= rails && rails > 0) {
             word = kRailsEnteredWord;
             seen = word_peek(ag, flag + word, Scope::System);
-            there = seen >= watch.epoch;
+            there = seen >= epoch;
         }
         if (there && !differs) continue;
         found = Finding{differs ? AbortCause::Disagree : AbortCause::Entry, flag + word, expected, seen, word, static_cast<u64>(peer)};
@@ -126,10 +122,14 @@ template <class Args>
 PLAIT_AGENT void watch_entry(Agent& ag, const Args& args, LaunchWatch& watch) {
     if (watch.entered || watch.told) return;
     DeviceState* state = args.launch.state;
-    const u64 now = clock_ns(ag);
-    if (!watch.started) begin_watch(ag, args, watch, now);
-    tell_of_rails(ag, args, watch);
-    Finding found = look_for_peers(ag, args, watch);
+    const u64 now = clock_ns(ag), epoch = word_peek(ag, &state->epoch, Scope::Gpu) + 1;
+    u64 start = word_peek(ag, &state->watch_start_ns, Scope::Gpu);
+    if (start == 0) {
+        start = now;
+        begin_watch(ag, args, epoch, now);
+    }
+    Finding found = look_for_peers(ag, args, epoch);
+    tell_of_rails(ag, args, watch, epoch);   // after the look: where that found all, this finds its rails too
     const bool all_started = word_peek(ag, &state->ctas_in, Scope::Gpu) >= static_cast<u64>(ag.ctas);
     if (found.cause == AbortCause::None && all_started) {
         watch.entered = true;
@@ -138,7 +138,7 @@ PLAIT_AGENT void watch_entry(Agent& ag, const Args& args, LaunchWatch& watch) {
         return;
     }
     // Who only knows that a peer misses somebody leaves it to that peer to say whom.
-    watch.until_ns = watch.start_ns + args.launch.entry_deadline_ns + (found.site == kRailsEnteredWord ? kEntryGraceNs / 2 : 0);
+    watch.until_ns = start + args.launch.entry_deadline_ns + (found.site == kRailsEnteredWord ? kEntryGraceNs / 2 : 0);
     if (found.cause != AbortCause::Disagree && now < watch.until_ns) return;
     if (found.cause != AbortCause::Disagree && !all_started) found.cause = AbortCause::Ctas;
     give_up(ag, args, found);
@@ -157,16 +157,20 @@ PLAIT_AGENT void copy_record(Agent& ag, u64* to, const u64* from) {
     word_publish(ag, to, kStallFilled, Scope::System);
 }
 
-// Hands an abort on, once: one that an agent of this rank, its host or a peer (`told_by` - 1) raised. The record goes into
+// Hands an abort on, once: one that an agent of this rank, its host or a peer raised. The record goes into
 // the peers' `told`, and from there on unchanged; the host's proxy takes it to the other nodes.
 template <class Args>
-PLAIT_AGENT void spread_abort(Agent& ag, const Args& args, LaunchWatch& watch, u64 host_abort, u64 told_by) {
+PLAIT_AGENT void spread_abort(Agent& ag, const Args& args, LaunchWatch& watch, u64 host_abort) {
     DeviceState* state = args.launch.state;
     const u64 world = static_cast<u64>(args.launch.world), rank = static_cast<u64>(args.launch.rank);
     const i64 locals = args.launch.local_ranks, local = args.launch.local_rank;
-    if (watch.told || (word_peek(ag, &state->abort, Scope::Gpu) == 0 && host_abort == 0 && told_by == 0)) return;
-    u64* record = &state->stall.taken;
+    if (watch.told) return;
     u8* own = args.launch.workspace[local];
+    const u64* abort_word = reinterpret_cast<const u64*>(own + abort_word_offset(world));
+    u64 told_by = word_peek(ag, abort_word, Scope::System);   // 1 + the peer that tells of an abort
+    if (word_peek(ag, &state->abort, Scope::Gpu) == 0 && host_abort == 0 && told_by == 0) return;
+    if (told_by != 0) told_by = word_peek_acquire(ag, abort_word, Scope::System);
+    u64* record = &state->stall.taken;
     if (told_by != 0 && word_claim(ag, record)) copy_record(ag, record, reinterpret_cast<const u64*>(own + told_offset(world, told_by - 1)));
     // Fills the record where nobody has.
     give_up(ag, args, Finding{host_abort != 0 ? static_cast<AbortCause>(host_abort) : AbortCause::Host, nullptr, 0, 0, 0, 0});

@@ -72,7 +72,8 @@ private:
 };
 
 // No number in an output of a launch that did not end well may pass for a result. The last CTA out of a launch that was
-// given up sees to that itself; a rank that is lost, or a launch that throws, has none.
+// given up sees to that itself; a rank that is lost, a launch that throws, or a rank that had ended before others gave up
+// has none.
 class OutputGuard {
 public:
     OutputGuard(const Manifest& manifest, const std::vector<RankTensors>& tensors)
@@ -242,8 +243,8 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     OutputGuard outputs(manifest, tensors);
     LaunchReport report = engine.run(launch);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        if (static_cast<int>(r) != options.lost.rank || options.lost.returns || !report.aborted)
-            outputs.kernel_has_left(r);
+        const bool gave_up = ranks[r]->state()->abort != 0, gone = static_cast<int>(r) == options.lost.rank && !options.lost.returns;
+        if (!report.aborted || (gave_up && !gone)) outputs.kernel_has_left(r);
     }
     if (report.aborted) fail(report);
     if (engine.order().enabled()) report.unwritten = regions.unwritten();

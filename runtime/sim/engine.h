@@ -237,7 +237,7 @@ private:
     std::vector<std::unique_ptr<SimCta>> ctas_;  // by rank, then cta
     std::vector<std::unique_ptr<BulkOperation>> copies_;
     std::uint64_t unfinished_ctas_ = 0, steps_ = 0;
-    std::uint64_t now_ns_ = 0;   // moves only when nothing else can
+    std::uint64_t now_ns_ = 1;   // 0 means never in the words of a launch; moves only when nothing else can
     std::vector<SimAgent*> lost_agents_;
     std::uint64_t living_ctas_ = 0;  // unfinished, of ranks that are not to be lost
     bool lost_returned_ = false;

@@ -65,7 +65,8 @@ struct DeviceState {
     u64 fifo_completed;  // ring positions whose transfer is locally complete; forwarded by the relay
     u64 arrivals_taken;  // arrivals forwarded by the relay, over the Session's life
     u64 all_entered_ns;  // when all ranks had entered this launch, by the relay's clock; 0 before; zeroed likewise
-    u64 reserved[6];
+    u64 watch_start_ns;  // when the relay of this launch began to look; 0 before; zeroed likewise
+    u64 reserved[5];
     StallRecord stall;
 };
 PLAIT_AT_OFFSET(DeviceState, stall, kFlagLineBytes);

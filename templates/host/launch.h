@@ -57,6 +57,7 @@ bool leave(Agent& ag, const Args& args) {
     reset_word(ag, &state->ctas_in, 0);
     reset_word(ag, &state->ctas_out, 0);
     reset_word(ag, &state->all_entered_ns, 0);
+    reset_word(ag, &state->watch_start_ns, 0);
     reset_word(ag, &state->epoch, epoch);
     if (before >= kGivenUp) return true;
     reset_word(ag, &state->stall.epoch, 0);  // of no launch, until the next one's relay says which

@@ -51,6 +51,7 @@ PLAIT_DEVICE bool leave(Agent& ag, const Args& args) {
     state->ctas_in = 0;
     state->ctas_out = 0;
     state->all_entered_ns = 0;
+    state->watch_start_ns = 0;
     state->epoch = epoch;
     if (before >= kGivenUp) return true;
     state->stall.epoch = 0;   // of no launch, until the next one's relay says which

@@ -14,7 +14,6 @@ struct Relay {
     u64 abort;        // host's abort seen
     u64 forwarded_completed, forwarded_taken;
     i64 finished = 0; // agents that are done, as of the last poll; 0 while ranks are still to enter
-    u64 told_by = 0;  // 1 + the peer that told of an abort
     LaunchWatch watch;
 
     template <class Args>
@@ -57,13 +56,9 @@ PLAIT_DEVICE void relay_poll(Agent& ag, const Args& args, Relay& r) {
     const u64 abort = ptx::load_relaxed_sys(&host->abort);
     const u64 completed = ptx::load_relaxed_sys(&host->fifo_completed);
     const u64 posted = ptx::load_relaxed_sys(&host->arrivals_posted);
-    const u64* abort_word =
-        reinterpret_cast<const u64*>(args.launch.workspace[args.launch.local_rank] + abort_word_offset(static_cast<u64>(args.launch.world)));
-    const u64 told_by = ptx::load_relaxed_sys(abort_word);
     acquire_changed(&host->abort, abort, r.abort);
     acquire_changed(&host->fifo_completed, completed, r.completed);
     acquire_changed(&host->arrivals_posted, posted, r.posted);
-    acquire_changed(abort_word, told_by, r.told_by);
     watch_entry(ag, args, r.watch);
     r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
 }
@@ -77,7 +72,7 @@ PLAIT_DEVICE void relay_next(Agent&, const Args&, Relay& r) {
 template <class Args>
 PLAIT_DEVICE void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     DeviceState* state = args.launch.state;
-    spread_abort(ag, args, r.watch, r.abort, r.told_by);
+    spread_abort(ag, args, r.watch, r.abort);
     if (r.completed != r.forwarded_completed) {
         ptx::store_release(&state->fifo_completed, r.completed, scope);
         r.forwarded_completed = r.completed;
