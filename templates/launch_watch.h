@@ -1,6 +1,7 @@
 // The watch over a launch, shared by both machines: until when a wait waits, who has entered, and how a launch is given
 // up on all ranks. Written against a few words of each machine's own (sync/words.cuh, words.h), declared before this file:
-//   word_peek, word_peek_acquire (load), word_poke, word_publish (store, release), word_claim (0 -> not 0, once), clock_ns
+//   word_peek, word_peek_acquire (load), word_poke, word_publish (store, release), word_add (relaxed, Gpu scope),
+//   word_claim (0 -> not 0, once), clock_ns
 // Nothing here orders data: what is read on the strength of these words is a StallRecord, after an acquire.
 //
 // A launch is given up by the first agent that finds a reason (give_up). It fills the StallRecord and raises `abort`; waits
@@ -24,6 +25,8 @@ PLAIT_AGENT u64 wait_deadline(Agent& ag, const Args& args, u64 start) {
 }
 
 // What an agent found, as its rank's record says it first: `flag` is an address, told_record makes a place of it.
+inline constexpr u64 kNever = ~0ull;
+
 struct Finding {
     AbortCause cause;
     const u64* flag;
@@ -48,12 +51,14 @@ PLAIT_AGENT void give_up(Agent& ag, const Args& args, const Finding& found) {
         record.peer = found.peer;
         word_publish(ag, &record.taken, kStallFilled, Scope::Gpu);
     }
+    word_add(ag, &state->ctas_out, kGivenUp);   // in the word that the last CTA out reads anyway
     word_publish(ag, &state->abort, static_cast<u64>(found.cause), Scope::Gpu);
 }
 
 // The relay's part of it.
 struct LaunchWatch {
     u64 start_ns = 0, epoch = 0;
+    u64 until_ns = kNever;     // when the relay gives up on who has not entered, as far as is known now
     bool started = false;
     bool entered = false;      // all ranks have entered this launch, and all agree on what it is
     bool rails_told = false;   // peers of this node know that this rank's rail peers have entered
@@ -75,31 +80,42 @@ PLAIT_AGENT void begin_watch(Agent& ag, const Args& args, LaunchWatch& watch, u6
     if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_begun, watch.epoch, Scope::System);
 }
 
-// The first rank found that has not entered (cause Entry) or entered something else (Disagree); None where all are there.
-// Every rank is a rail peer of a rank of this node: peers of this node say in word 1 of their line that theirs are there.
+// Every rank is a rail peer of a rank of this node: each tells the others, in word 1 of its line, that its own are there.
 template <class Args>
-PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, LaunchWatch& watch) {
+PLAIT_AGENT void tell_of_rails(Agent& ag, const Args& args, LaunchWatch& watch) {
+    const i64 nodes = args.launch.nodes, locals = args.launch.local_ranks, local = args.launch.local_rank;
+    if (watch.rails_told || nodes == 1) return;
+    for (i64 d = 1; d < nodes; d += 1) {
+        const u64 seen = word_peek(ag, own_entered(args, (args.launch.node + d) % nodes * locals + local), Scope::System);
+        if (entered_epoch(seen) < watch.epoch) return;
+    }
+    for (i64 p = 1; p < locals; p += 1)
+        word_poke(ag, peer_entered(args, (local + p) % locals, args.launch.rank) + kRailsEnteredWord, watch.epoch, Scope::System);
+    watch.rails_told = true;
+}
+
+// The first rank found that has not entered (cause Entry) or entered something else (Disagree); None where all are there.
+template <class Args>
+PLAIT_AGENT Finding look_for_peers(Agent& ag, const Args& args, const LaunchWatch& watch) {
     const i64 rails = args.launch.nodes - 1, locals = args.launch.local_ranks, local = args.launch.local_rank;
     const u64 expected = entered_word(watch.epoch, args.launch.signature);
     Finding found{AbortCause::None, nullptr, expected, 0, 0, 0};
     for (i64 i = 0; i < rails + locals - 1 && found.cause == AbortCause::None; i += 1) {
-        const i64 p = (local + 1 + i - rails) % locals;   // local rank, from the first peer of this node on
-        const i64 peer = i < rails ? (args.launch.node + 1 + i) % args.launch.nodes * locals + local : args.launch.node * locals + p;
-        if (i >= rails && rails > 0 && !watch.rails_told)
-            word_poke(ag, peer_entered(args, p, args.launch.rank) + kRailsEnteredWord, watch.epoch, Scope::System);
-        if (i == rails + locals - 2) watch.rails_told = true;
+        const i64 peer = i < rails ? (args.launch.node + 1 + i) % args.launch.nodes * locals + local
+                                   : args.launch.node * locals + (local + 1 + i - rails) % locals;
         const u64* flag = own_entered(args, peer);
         u64 seen = word_peek(ag, flag, Scope::System);
         // A peer that is a launch ahead has compared: it ended this launch after it saw this rank enter.
         const bool differs = entered_epoch(seen) == watch.epoch && seen != expected;
         bool there = entered_epoch(seen) >= watch.epoch;
+        u64 word = 0;
         if (there && i >= rails && rails > 0) {
-            flag += kRailsEnteredWord;
-            seen = word_peek(ag, flag, Scope::System);
+            word = kRailsEnteredWord;
+            seen = word_peek(ag, flag + word, Scope::System);
             there = seen >= watch.epoch;
         }
         if (there && !differs) continue;
-        found = Finding{differs ? AbortCause::Disagree : AbortCause::Entry, flag, expected, seen, 0, static_cast<u64>(peer)};
+        found = Finding{differs ? AbortCause::Disagree : AbortCause::Entry, flag + word, expected, seen, word, static_cast<u64>(peer)};
     }
     return found;
 }
@@ -112,14 +128,18 @@ PLAIT_AGENT void watch_entry(Agent& ag, const Args& args, LaunchWatch& watch) {
     DeviceState* state = args.launch.state;
     const u64 now = clock_ns(ag);
     if (!watch.started) begin_watch(ag, args, watch, now);
+    tell_of_rails(ag, args, watch);
     Finding found = look_for_peers(ag, args, watch);
     const bool all_started = word_peek(ag, &state->ctas_in, Scope::Gpu) >= static_cast<u64>(ag.ctas);
     if (found.cause == AbortCause::None && all_started) {
         watch.entered = true;
+        watch.until_ns = kNever;
         word_poke(ag, &state->all_entered_ns, now, Scope::Gpu);
         return;
     }
-    if (found.cause != AbortCause::Disagree && now - watch.start_ns < args.launch.entry_deadline_ns) return;
+    // Who only knows that a peer misses somebody leaves it to that peer to say whom.
+    watch.until_ns = watch.start_ns + args.launch.entry_deadline_ns + (found.site == kRailsEnteredWord ? kEntryGraceNs / 2 : 0);
+    if (found.cause != AbortCause::Disagree && now < watch.until_ns) return;
     if (found.cause != AbortCause::Disagree && !all_started) found.cause = AbortCause::Ctas;
     give_up(ag, args, found);
 }
@@ -152,11 +172,13 @@ PLAIT_AGENT void spread_abort(Agent& ag, const Args& args, LaunchWatch& watch, u
     give_up(ag, args, Finding{host_abort != 0 ? static_cast<AbortCause>(host_abort) : AbortCause::Host, nullptr, 0, 0, 0, 0});
     if (word_peek_acquire(ag, record, Scope::Gpu) < kStallFilled) return;   // another agent is at it: next round
     watch.told = true;
+    watch.until_ns = kNever;
     if (word_peek(ag, reinterpret_cast<const u64*>(own + told_offset(world, rank)), Scope::System) >= kStallFilled) return;   // an earlier launch, or the host
     for (i64 p = 0; p < locals; p += 1) {
         const i64 to = (local + 1 + p) % locals;   // this rank's own last: from there the NIC reads it
         u8* workspace = args.launch.workspace[to];
         if (p == 0 && state->stall.rank == rank) state->stall.flag = place_of(args, state->stall.flag);
+        state->stall.teller_m = static_cast<u64>(args.launch.m);
         copy_record(ag, reinterpret_cast<u64*>(workspace + told_offset(world, rank)), record);
         if (to != local) word_publish(ag, reinterpret_cast<u64*>(workspace + abort_word_offset(world)), 1 + rank, Scope::System);
     }

@@ -269,23 +269,38 @@ std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, c
     return shapes;
 }
 
-void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors) {
+namespace {
+
+struct LaunchShapes {
+    Params params;
+    std::vector<std::vector<std::int64_t>> tensors;
+};
+
+LaunchShapes checked_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                            const RankTensors& tensors) {
     check_artifact(manifest, place);
     check_m(manifest, m);
-    const auto shapes = tensor_shapes(manifest, place, m, infer_params(manifest, tensors));
+    LaunchShapes shapes;
+    shapes.params = infer_params(manifest, tensors);
+    shapes.tensors = tensor_shapes(manifest, place, m, shapes.params);
     std::set<std::string> mapped;
     for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
-        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+        check_tensor(manifest, expected, tensors[i], shapes.tensors[i], mapped.count(expected.name) > 0);
     }
+    return shapes;
+}
+
+}  // namespace
+
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors) {
+    checked_shapes(manifest, place, m, tensors);
 }
 
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode) {
-    check_tensors(manifest, place, launch.m, tensors);
-    const Params params = infer_params(manifest, tensors);
-    const auto shapes = tensor_shapes(manifest, place, launch.m, params);
+    const auto [params, shapes] = checked_shapes(manifest, place, launch.m, tensors);
     unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
     std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
 

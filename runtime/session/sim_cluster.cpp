@@ -62,7 +62,8 @@ private:
 };
 
 // No number in an output of a launch that did not end well may pass for a result. The last CTA out of a launch that was
-// given up sees to that itself; a rank that is lost, or a launch that throws, has none.
+// given up sees to that itself; a rank that is lost, a launch that throws, or a rank that had ended before others gave up
+// has none.
 class OutputGuard {
 public:
     OutputGuard(const Manifest& manifest, const std::vector<RankTensors>& tensors)
@@ -176,14 +177,17 @@ void SimCluster::Impl::fail(const LaunchReport& report) {
     places.entry_deadline_ns = options.entry_deadline_ns;
     places.wait_deadline_ns = options.wait_deadline_ns;
     for (const auto& [key, area] : areas) places.areas.push_back({&area.manifest, area.offset});
+    std::vector<StallRecord> found;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        places.told.push_back(placed_record(ranks[r]->state()->stall, r,
-                                            reinterpret_cast<std::uintptr_t>(ranks[r]->workspace()),
-                                            reinterpret_cast<std::uintptr_t>(ranks[r]->state())));
+        found.push_back(placed_record(ranks[r]->state()->stall, r, reinterpret_cast<std::uintptr_t>(ranks[r]->workspace()),
+                                      reinterpret_cast<std::uintptr_t>(ranks[r]->state())));
+        StallRecord told;
+        std::memcpy(&told, ranks[r]->workspace() + told_offset(places.world, r), sizeof(told));
+        places.told.push_back(told);
     }
     StallStory first;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const StallRecord& record = places.told[r];
+        const StallRecord& record = found[r];
         if (record.taken < kStallFilled || record.rank != r) continue;
         const StallStory story = describe_stall(static_cast<int>(r), record, places);
         first.message += (first.message.empty() ? "" : "\n  ") + story.message;
@@ -229,8 +233,8 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     OutputGuard outputs(manifest, tensors);
     LaunchReport report = engine.run(launch);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        if (static_cast<int>(r) != options.lost.rank || options.lost.returns || !report.aborted)
-            outputs.kernel_has_left(r);
+        const bool gave_up = ranks[r]->state()->abort != 0, gone = static_cast<int>(r) == options.lost.rank && !options.lost.returns;
+        if (!report.aborted || (gave_up && !gone)) outputs.kernel_has_left(r);
     }
     if (report.aborted) fail(report);
     if (engine.order().enabled()) report.unwritten = regions.unwritten();

@@ -92,9 +92,15 @@ StallStory describe_disagreement(const StallRecord& record, const StallPlaces& p
                                          program_name(record.artifact, places), static_cast<std::int64_t>(record.m));
     const std::string hint = "call the same functions in the same order with the same M on all ranks";
     const StallRecord* peer = record.peer < places.told.size() ? &places.told[record.peer] : nullptr;
-    if (peer == nullptr || peer->taken < kStallFilled || peer->rank != record.peer || peer->epoch != record.epoch) {
+    if (peer == nullptr || peer->taken < kStallFilled) {
         return {fmt::format("{}, rank {} another launch (signatures {:#07x} and {:#07x})", here, record.peer,
                             record.expected & kSignatureMask, record.seen & kSignatureMask),
+                hint};
+    }
+    if (peer->rank != record.peer) {  // it heard of this before it saw it, and tells of its M alone
+        const bool same = peer->teller_m == record.m;
+        return {fmt::format("{}, rank {} {} M = {}", here, record.peer, same ? "another artifact or other arguments with" : "with",
+                            static_cast<std::int64_t>(peer->teller_m)),
                 hint};
     }
     std::string there = fmt::format("{} with M = {}", program_name(peer->artifact, places),

@@ -45,19 +45,20 @@ struct StallRecord {
     u64 ctas_in;   // CTAs of this launch that had started
     u64 ctas;
     u64 peer;      // Entry, Disagree: which rank
-    u64 reserved;
+    u64 teller_m;  // in `told`: M of the launch of the rank that tells, which may not be the one that found it
 };
 inline constexpr u32 kStallWords = 16;
 static_assert(sizeof(StallRecord) == 8 * kStallWords && sizeof(StallRecord) == kFlagLineBytes);
 inline constexpr u64 kInDeviceState = 1ull << 63;
 inline constexpr u64 kNoWork = ~0ull;
+inline constexpr u64 kGivenUp = 1ull << 32;   // far above every number of CTAs
 inline constexpr u64 kStallFilled = 1ull << 32;   // or more: a machine may claim by adding
 
 struct DeviceState {
     u64 epoch;           // launches completed; the last CTA out adds one
     u64 next_tile;       // tile counter of the launch under way; the last CTA out zeroes it
     u64 ctas_in;         // CTAs started; zeroed likewise
-    u64 ctas_out;
+    u64 ctas_out;        // CTAs that have left, plus kGivenUp each time that the launch was given up; zeroed likewise
     u64 finished;        // agents that wait on others and are done, see relay
     u64 abort;           // not 0: leave
     u64 fifo_next;       // ring positions claimed, over the Session's life

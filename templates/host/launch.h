@@ -49,7 +49,7 @@ template <class Args>
 bool leave(Agent& ag, const Args& args) {
     DeviceState* state = args.launch.state;
     const u64 before = ag.engine->fetch_add(ag.handle, ag.elected, &state->ctas_out, 1, Scope::Gpu, Order::Ordered);
-    if (before + 1 != static_cast<u64>(ag.ctas)) return false;
+    if (before % kGivenUp + 1 != static_cast<u64>(ag.ctas)) return false;
     const u64 epoch = state->epoch + 1;
     if (args.launch.nodes > 1) word_poke(ag, &args.launch.host->launch_ended, epoch, Scope::System);
     reset_word(ag, &state->next_tile, 0);
@@ -58,7 +58,7 @@ bool leave(Agent& ag, const Args& args) {
     reset_word(ag, &state->ctas_out, 0);
     reset_word(ag, &state->all_entered_ns, 0);
     reset_word(ag, &state->epoch, epoch);
-    if (word_peek(ag, &state->abort, Scope::Gpu) != 0) return true;
+    if (before >= kGivenUp) return true;
     reset_word(ag, &state->stall.epoch, 0);  // of no launch, until the next one's relay says which
     return false;
 }

@@ -67,8 +67,7 @@ void relay_poll(Agent& ag, const Args& args, Relay& r) {
         ag, reinterpret_cast<const u64*>(own + abort_word_offset(static_cast<u64>(args.launch.world))), Scope::System);
     watch_entry(ag, args, r.watch);
     r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
-    ag.idle_until =
-        r.watch.entered || r.watch.told ? kNoDeadline : r.watch.start_ns + args.launch.entry_deadline_ns;
+    ag.idle_until = r.watch.until_ns;
 }
 
 template <class Args>

@@ -16,6 +16,9 @@ static inline void word_poke(Agent& ag, u64* word, u64 value, Scope scope) {
 static inline void word_publish(Agent& ag, u64* word, u64 value, Scope scope) {
     ag.engine->signal(ag.handle, Lane::Members, word, value, Update::Set, scope, Order::Ordered);
 }
+static inline void word_add(Agent& ag, u64* word, u64 value) {
+    ag.engine->signal(ag.handle, Lane::Members, word, value, Update::Add, Scope::Gpu, Order::Relaxed);
+}
 static inline bool word_claim(Agent& ag, u64* word) {
     return ag.engine->fetch_add(ag.handle, Lane::Members, word, 1, Scope::Gpu, Order::Relaxed) == 0;
 }

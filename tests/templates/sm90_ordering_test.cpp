@@ -42,7 +42,8 @@ TEST(Sm90Ordering, WaitsAcquireAtTheScopeGivenAndLeaveOnAbort) {
     // Look and poll; every 64 polls the abort word, and when all ranks had entered; past the deadline the stall record,
     // claimed once, then abort for this GPU's agents. The relay tells the host and the peers.
     const auto polling = [](const std::string& acquire) {
-        return std::vector<std::string>{"atom.relaxed.gpu.global.cas.b64", acquire, "ld.relaxed.gpu.global.u64", "st.global.u64", "st.release.gpu.global.u64"};
+        return std::vector<std::string>{"atom.relaxed.gpu.global.cas.b64", acquire, "ld.relaxed.gpu.global.u64", "red.relaxed.gpu.global.add.u64", "st.global.u64",
+                                        "st.release.gpu.global.u64"};
     };
     const std::vector<Case> cases = {
         {"wait_flag(ag, args, own_flag(args, 0, 2), 7, Scope::System, 1);", polling("ld.acquire.sys.global.u64")},
@@ -112,7 +113,7 @@ TEST(Sm90Ordering, LaunchProtocol) {
         {"if (cta_any(ag, sh.ring[0] != 0)) sh.ring[0] = 1;", {"ld.shared.u64", "barrier.red.or.pred", "st.shared.u64"}},
         // The proxy is told, the launch's words are reset; then whether the launch was given up.
         {"leave(ag, args);", {"atom.acq_rel.gpu.global.add.u64", "st.relaxed.sys.global.u64", "st.global.u64", "st.global.u64", "st.global.u64",
-                              "st.global.u64", "st.global.u64", "st.global.u64", "ld.relaxed.gpu.global.u64", "st.global.u64"}},
+                              "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64"}},
     });
 }
 

@@ -42,7 +42,8 @@ PLAIT_DEVICE void count_in(Agent&, const Args& args) {
 template <class Args>
 PLAIT_DEVICE bool leave(Agent& ag, const Args& args) {
     DeviceState* state = args.launch.state;
-    if (ptx::fetch_add_acq_rel_gpu(&state->ctas_out, 1) + 1 != static_cast<u64>(ag.ctas)) return false;
+    const u64 before = ptx::fetch_add_acq_rel_gpu(&state->ctas_out, 1);
+    if (before % kGivenUp + 1 != static_cast<u64>(ag.ctas)) return false;
     const u64 epoch = state->epoch + 1;
     if (args.launch.nodes > 1) ptx::store_relaxed_sys(&args.launch.host->launch_ended, epoch);
     state->next_tile = 0;
@@ -51,7 +52,7 @@ PLAIT_DEVICE bool leave(Agent& ag, const Args& args) {
     state->ctas_out = 0;
     state->all_entered_ns = 0;
     state->epoch = epoch;
-    if (ptx::load_relaxed_gpu(&state->abort) != 0) return true;
+    if (before >= kGivenUp) return true;
     state->stall.epoch = 0;   // of no launch, until the next one's relay says which
     return false;
 }

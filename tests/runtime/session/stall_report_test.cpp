@@ -103,6 +103,12 @@ TEST(DescribeStall, ShowsBothSidesOfADisagreement) {
     EXPECT_EQ(describe_stall(2, r, p.places).message,
               "rank 2, launch 5 of one (M = 512): rank 2 enters one with M = 512, rank 1 another launch (signatures "
               "0x00123 and 0x00124)");
+    p.places.told[1] = record(AbortCause::Disagree, 3);  // handed on, rank 1 did not find it itself
+    p.places.told[1].teller_m = 514;
+    EXPECT_NE(describe_stall(2, r, p.places).message.find("enters one with M = 512, rank 1 with M = 514"), std::string::npos);
+    p.places.told[1].teller_m = 512;
+    EXPECT_NE(describe_stall(2, r, p.places).message.find("rank 1 another artifact or other arguments with M = 512"),
+              std::string::npos);
     p.places.told[1] = record(AbortCause::Disagree, 1);
     p.places.told[1].m = 513;
     EXPECT_EQ(describe_stall(2, r, p.places).message,
