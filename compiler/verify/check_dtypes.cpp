@@ -34,8 +34,7 @@ Diagnostics check_dtypes(const Request& request) {
                            graph.output_dtype),
                "/graph/output_dtype", "use bf16 or f16");
     }
-    Diagnostics unused;
-    const auto pattern = match_fused_pattern(graph, &unused);
+    const auto pattern = pattern_as<FusedPattern>(graph);
     if (!pattern) return findings;
     const std::string a = graph.find_input(pattern->a)->dtype, b = graph.find_input(pattern->b)->dtype;
     if (a != b)

@@ -152,6 +152,11 @@ private:
             check_names(pointer + "/shape", tensor.shape);
             check_offset(pointer + "/args_offset", tensor.args_offset, sizeof(void*),
                          "pointer of tensor " + tensor.name);
+            if (!tensor.pitch.empty()) {
+                check_offset(pointer + "/pitch_offset", tensor.pitch_offset, sizeof(std::int64_t), "pitch of tensor " + tensor.name);
+                if (!known_.insert(tensor.pitch).second)
+                    findings_.add(pointer + "/pitch", fmt::format("{} is already a launch value", tensor.pitch));
+            }
             if (!tensors_.insert(tensor.name).second)
                 findings_.add(pointer + "/name", fmt::format("tensor {} stands twice", tensor.name));
         }

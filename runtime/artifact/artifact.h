@@ -15,6 +15,8 @@ struct ManifestTensor {
     std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
+    std::string pitch;                    // name of the distance of its rows in bytes; empty: rows are contiguous
+    std::uint64_t pitch_offset = 0;       // where the kernel reads it
 };
 struct ManifestMap {
     std::string name, dtype;

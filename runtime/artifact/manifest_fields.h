@@ -12,6 +12,8 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("shape", tensor.shape);
     visit("output", tensor.output);
     visit("args_offset", tensor.args_offset);
+    visit("pitch", tensor.pitch);
+    visit("pitch_offset", tensor.pitch_offset);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>

@@ -16,6 +16,9 @@ struct RankPlace {
 };
 RankPlace place_of(int rank, int nodes, int gpus_per_node);
 
+// From its first byte to its last, gaps between rows included.
+std::uint64_t bytes_spanned(const TensorView& view);
+
 // One tensor map, all expressions evaluated.
 struct MapRequest {
     std::string name, dtype;

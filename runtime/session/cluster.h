@@ -18,7 +18,8 @@ namespace plait {
 struct TensorView {
     void* data = nullptr;
     std::string dtype;                    // bf16 f16 f32
-    std::vector<std::int64_t> shape;      // row-major, contiguous
+    std::vector<std::int64_t> shape;      // row-major
+    std::int64_t pitch = 0;               // bytes from row to row of a matrix; 0: contiguous
 };
 using RankTensors = std::vector<TensorView>;   // in the manifest's order
 

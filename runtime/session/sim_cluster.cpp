@@ -39,19 +39,28 @@ public:
         for (const Region* region : regions_) memory_.remove(region);
     }
     void add(const ManifestTensor& tensor, const TensorView& view, int rank) {
-        const std::uint64_t bytes = bytes_of(view);
+        const std::uint64_t bytes = bytes_spanned(view);
         if (bytes == 0) return;
         const MemoryKind kind = tensor.output ? MemoryKind::Output : MemoryKind::Input;
         Region* region = memory_.add(static_cast<std::uint8_t*>(view.data), bytes, kind, rank, tensor.name);
         if (std::find(regions_.begin(), regions_.end(), region) == regions_.end()) regions_.push_back(region);
+        if (tensor.output) outputs_.push_back({region, view});
     }
     std::vector<UnwrittenOutput> unwritten() const {
         std::vector<UnwrittenOutput> out;
-        for (const Region* region : regions_) {
-            if (region->kind != MemoryKind::Output) continue;
-            const std::uint64_t bytes = region->shadow.unwritten_bytes(region->bytes);
-            if (bytes != 0)
-                out.push_back({region->rank, region->name, region->shadow.first_unwritten(0, region->bytes), bytes});
+        for (const auto& [region, view] : outputs_) {
+            const bool apart = view.shape.size() == 2 && view.pitch != 0;
+            const std::uint64_t rows = apart ? static_cast<std::uint64_t>(view.shape[0]) : 1,
+                                pitch = apart ? static_cast<std::uint64_t>(view.pitch) : 0,
+                                row = region->bytes - (rows - 1) * pitch;
+            UnwrittenOutput hole{region->rank, region->name, 0, 0};
+            for (std::uint64_t r = 0; r < rows; ++r) {
+                const std::uint64_t begin = r * pitch;
+                const std::uint64_t bytes = region->shadow.unwritten_bytes(begin, begin + row);
+                if (bytes != 0 && hole.bytes == 0) hole.first_byte = region->shadow.first_unwritten(begin, begin + row);
+                hole.bytes += bytes;
+            }
+            if (hole.bytes != 0) out.push_back(hole);
         }
         return out;
     }
@@ -59,6 +68,7 @@ public:
 private:
     SimMemory& memory_;
     std::vector<Region*> regions_;
+    std::vector<std::pair<const Region*, TensorView>> outputs_;
 };
 
 // No number in an output of a launch that did not end well may pass for a result. The last CTA out of a launch that was

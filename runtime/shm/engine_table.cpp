@@ -45,8 +45,15 @@ void mma_begin(void*, const void*) {}
 void mma_read(void*, const void*, u64, u64, u64) {}
 void mma_write(void*, const void*) {}
 void mma_commit(void*) {}
-void mma_wait(void*, u32) {}
+void mma_operand(void*, const void*) {}
+void mma_wait(void*, u32, const void* const*, u32) {}
 void touch(void*, const void*) {}
+void turn_wait(void* a, u32 turn) {
+    guarded(a, [&](A& g) { g.worker->turn_wait(g, turn); });
+}
+void turn_pass(void* a, u32 turn) {
+    guarded(a, [&](A& g) { g.worker->turn_pass(g, turn); });
+}
 void signal(void* a, Lane, u64* address, u64 value, Update update, Scope, Order order) {
     static_cast<A*>(a)->worker->signal(address, value, update, order);
 }
@@ -89,9 +96,12 @@ const HostEngine& shm_engine_table() {
         .mma_begin = mma_begin,
         .mma_read = mma_read,
         .mma_write = mma_write,
+        .mma_operand = mma_operand,
         .mma_commit = mma_commit,
         .mma_wait = mma_wait,
         .touch = touch,
+        .turn_wait = turn_wait,
+        .turn_pass = turn_pass,
         .signal = signal,
         .load = load,
         .fetch_add = fetch_add,

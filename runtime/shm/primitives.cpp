@@ -102,6 +102,22 @@ void ShmWorker::cta_barrier(ShmAgent& agent) {
     ++cta.meetings;
 }
 
+void ShmWorker::turn_wait(ShmAgent& agent, u32 turn) {
+    std::vector<bool>& turns = agent.cta->turns;
+    if (turns.size() <= turn) turns.resize(turn + 1);
+    agent.turn = turn;
+    if (!turns[turn]) park(agent, ShmAgent::Parked::Turn);
+    turns[turn] = false;
+    ++moves_;
+}
+
+void ShmWorker::turn_pass(ShmAgent& agent, u32 turn) {
+    std::vector<bool>& turns = agent.cta->turns;
+    if (turns.size() <= turn) turns.resize(turn + 1);
+    turns[turn] = true;
+    ++moves_;
+}
+
 void ShmWorker::signal(u64* address, u64 value, Update update, Order order) {
     const std::atomic_ref<u64> word(*address);
     const std::memory_order how = order == Order::Ordered ? std::memory_order_release : std::memory_order_relaxed;

@@ -109,6 +109,8 @@ bool ShmWorker::may_resume(ShmAgent& agent) {
             return (agent.barrier->phase & 1) != agent.parity;
         case ShmAgent::Parked::CtaBarrier:
             return agent.cta->meetings != agent.meeting;
+        case ShmAgent::Parked::Turn:
+            return agent.cta->turns[agent.turn];
         case ShmAgent::Parked::Words:
             if (words_reached(agent)) return true;
             if (!aborted() && shm_clock_ns() < agent.deadline_ns) return false;
@@ -136,7 +138,8 @@ bool ShmWorker::stuck(const ShmCta& cta) {
         if (agent->fiber.done()) continue;
         all_done = false;
         const bool at_barrier =
-            agent->parked == ShmAgent::Parked::Barrier || agent->parked == ShmAgent::Parked::CtaBarrier;
+            agent->parked == ShmAgent::Parked::Barrier || agent->parked == ShmAgent::Parked::CtaBarrier ||
+            agent->parked == ShmAgent::Parked::Turn;
         if (!at_barrier || may_resume(*agent)) return false;
     }
     return !all_done;
@@ -189,6 +192,8 @@ std::string ShmWorker::describe(const ShmCta& cta, const ShmAgent& agent) const 
                                agent.barrier->bytes);
         case ShmAgent::Parked::CtaBarrier:
             return fmt::format("{} waits for cta_barrier: {} of {} agents are there", who, cta.met, cta.agents.size());
+        case ShmAgent::Parked::Turn:
+            return fmt::format("{} waits for turn {}", who, agent.turn);
         case ShmAgent::Parked::Words:
             return fmt::format("{} waits at site {} for word {} of {}: expected {}, sees {}", who, agent.site,
                                agent.reached, agent.count, agent.value, load_acquire(agent.words + agent.reached));

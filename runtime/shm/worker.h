@@ -27,7 +27,7 @@ struct ShmBarrier {
 
 struct ShmAgent {
     using Clock = std::chrono::steady_clock;
-    enum class Parked { No, Words, Barrier, CtaBarrier, Idle };
+    enum class Parked { No, Words, Barrier, CtaBarrier, Turn, Idle };
     struct Registers {
         std::uint32_t slot = 0;
         std::uint64_t bytes = 0;
@@ -47,7 +47,7 @@ struct ShmAgent {
     WaitResult result = WaitResult::Reached;
     u64 deadline_ns = kNoDeadline;  // of a wait
     const ShmBarrier* barrier = nullptr;
-    std::uint32_t parity = 0, meeting = 0;
+    std::uint32_t parity = 0, meeting = 0, turn = 0;
 };
 
 struct ShmCta {
@@ -56,6 +56,7 @@ struct ShmCta {
     std::vector<std::unique_ptr<ShmAgent>> agents;
     std::deque<ShmBarrier> barriers;
     std::uint32_t met = 0, meetings = 0;
+    std::vector<bool> turns;  // passed and not yet taken
 };
 
 class ShmWorker {
@@ -76,6 +77,8 @@ public:
     void bulk_load(ShmAgent&, const BulkCopy&, void* barrier);
     void bulk_store(const BulkCopy&);
     void cta_barrier(ShmAgent&);
+    void turn_wait(ShmAgent&, u32 turn);
+    void turn_pass(ShmAgent&, u32 turn);
     void signal(u64* address, u64 value, Update, Order);
     u64 fetch_add(u64* address, u64 value, Order);
     WaitResult wait(ShmAgent&, const u64* first, u64 count, u64 value, u32 site, u64 deadline_ns);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,13 @@ struct AsyncGroups {
     std::uint32_t committed() const { return static_cast<std::uint32_t>(groups.size() - 1); }
 };
 
+// An accumulator or a register operand.
 struct RegisterTile {
-    const void* accumulator = nullptr;
-    std::uint32_t group = 0;  // of the youngest operation that writes it, counted from 1; 0: none in flight
-    bool fenced = false;      // wgmma.fence since anything else touched it
+    const void* address = nullptr;
+    std::uint32_t group = 0;  // of the youngest operation that uses it, counted from 1; 0: a wait has named it since
+    bool fenced = false;      // mma_begin named it since anything else touched it
+    bool behind_fence = false;  // mma_begin of any accumulator since then
+    bool operand = false;     // read by operations, not written
 };
 
 struct RegisterMemory {
@@ -57,11 +61,11 @@ struct SimAgent : Task, SimActor {
     std::vector<RegisterMemory> registers;
     std::uint64_t seen_changes = 0;  // of its rank's words, when idle() last returned
     // What it is parked on, for waking and for the report.
-    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Idle, Lost } parked = Parked::No;
+    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Turn, Idle, Lost } parked = Parked::No;
     const u64* words = nullptr;
     std::uint64_t word_count = 0, word_value = 0;
     std::uint64_t deadline_ns = kNoDeadline;
-    std::uint32_t site = 0, pending = 0, parity = 0;
+    std::uint32_t site = 0, pending = 0, parity = 0, turn = 0;
     bool read_only = false;
     const void* barrier = nullptr;
 };
@@ -84,6 +88,7 @@ struct SimCta {
     std::vector<std::unique_ptr<SimAgent>> agents;
     std::deque<SimBarrier> barriers;      // a barrier's word in shared memory holds its index
     std::uint32_t met = 0, meetings = 0;  // agents at cta_barrier now; how often all met
+    std::vector<bool> turns;              // by number: passed and not taken
     std::uint32_t finished = 0, loads_in_flight = 0;
     bool started = false;
 };
@@ -169,9 +174,12 @@ public:
     void mma_begin(SimAgent&, const void* accumulator);
     void mma_read(SimAgent&, const AccessRange&);
     void mma_write(SimAgent&, const void* accumulator);
+    void mma_operand(SimAgent&, const void* operand);
     void mma_commit(SimAgent&);
-    void mma_wait(SimAgent&, u32 pending);
-    void touch(SimAgent&, const void* accumulator);
+    void mma_wait(SimAgent&, u32 pending, std::span<const void* const> named);
+    void touch(SimAgent&, const void* tile);
+    void turn_wait(SimAgent&, u32 turn);
+    void turn_pass(SimAgent&, u32 turn);
     void signal(SimAgent&, Lane, u64* address, u64 value, Update, Scope, Order);
     u64 load(SimAgent&, Lane, const u64* address, Scope, Order);
     u64 fetch_add(SimAgent&, Lane, u64* address, u64 value, Scope, Order);
@@ -208,7 +216,7 @@ private:
     Region& word_region(const SimActor& actor, const void* address, u64 count, const char* what) const;
     bool words_reached(const SimAgent& agent) const;
     bool aborted(const SimAgent& agent) const;
-    RegisterTile& tile_of(SimAgent& agent, const void* accumulator);
+    RegisterTile& tile_of(SimAgent& agent, const void* address);
     std::string describe_stall() const;
     bool over() const;
     bool return_lost();

@@ -43,6 +43,8 @@ std::string Engine::describe_parked(const SimAgent& agent) const {
         case SimAgent::Parked::CtaBarrier:
             return text + fmt::format("cta_barrier: {} of {} agents are there", agent.cta_state->met,
                                       agent.cta_state->agents.size());
+        case SimAgent::Parked::Turn:
+            return text + fmt::format("turn {} to be passed", agent.turn);
         case SimAgent::Parked::Idle:
             return text + "any word of its rank to change (idle)";
         case SimAgent::Parked::Lost:

@@ -57,15 +57,22 @@ struct HostEngine {
     // All agents of the CTA meet.
     void (*cta_barrier)(void* agent);
 
-    // Matrix operations read shared memory in the async proxy until their group has been waited for. `accumulator`
-    // is any address that names the register tile: touching it while a group is in flight faults.
-    // mma_begin is wgmma.fence: without it since the accumulator was last touched or waited for, mma_write faults.
+    // Matrix operations read shared memory in the async proxy until their group has been waited for. A register tile,
+    // accumulator or register operand, is named by any address: touching it while a group that uses it is in flight
+    // faults, also after a wait that did not name it.
+    // mma_begin is wgmma.fence: without it since the accumulator, or the operand, was last touched or waited for,
+    // mma_write and mma_operand fault.
     void (*mma_begin)(void* agent, const void* accumulator);
     void (*mma_read)(void* agent, const void* address, u64 row_bytes, u64 rows, u64 pitch);
     void (*mma_write)(void* agent, const void* accumulator);
+    void (*mma_operand)(void* agent, const void* operand);
     void (*mma_commit)(void* agent);
-    void (*mma_wait)(void* agent, u32 pending);
-    void (*touch)(void* agent, const void* accumulator);
+    void (*mma_wait)(void* agent, u32 pending, const void* const* named, u32 count);
+    void (*touch)(void* agent, const void* tile);
+
+    // Turns of the CTA's warpgroups: a wait takes one pass of the same number. No order of memory.
+    void (*turn_wait)(void* agent, u32 turn);
+    void (*turn_pass)(void* agent, u32 turn);
 
     // Words shared between agents, ranks and proxies.
     void (*signal)(void* agent, Lane, u64* address, u64 value, Update, Scope, Order);

@@ -27,7 +27,7 @@ struct Agent {
     const HostEngine* engine;
     Lane elected;  // who issues and signals: Members of a one-thread agent
     bool stopped;  // a wait gave up: this agent signals no more, since a flag implies data
-    u32 live_accumulators;
+    u32 register_slots;        // a bit for each that holds a register tile
     const u8* constant_first;  // bytes known to be constant for the launch: loads of them need no check each
     const u8* constant_end;
     i32 work;        // tile or chunk that it is at, for a stall's record; -1: none

@@ -177,7 +177,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
     map(ag, acc, q * shard + row + FIRST_ROW, col, [&](i64 r, i64 c, f32 x) {                    \
         x = add(x, col_at(ag, args.bias, c, N));                                                 \
         x = gelu(x);                                                                             \
-        x = add(x, cell_at(ag, args.residual, r, c, M, N));                                      \
+        x = add(x, cell_at(ag, args.residual, r, c, M, N, N));                                     \
         return x;                                                                                \
     });
 #else

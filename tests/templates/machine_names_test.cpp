@@ -47,7 +47,7 @@ TEST(MachineNames, BothMachinesImplementTheInterface) {
         for (const std::string& name : names) {
             EXPECT_TRUE(std::regex_search(text, std::regex("[A-Za-z0-9_*&>] " + name + "(<[a-z0-9]*>)?\\("))) << folder << " lacks " << name;
         }
-        for (const char* type : {"Agent", "Bytes", "Acc", "Pipe", "Barrier", "Relay", "bf16", "f16"}) {
+        for (const char* type : {"Agent", "Bytes", "Acc", "Operand", "Row", "RowPart", "Pipe", "Barrier", "Relay", "bf16", "f16"}) {
             EXPECT_TRUE(std::regex_search(text, std::regex("struct (alignas\\([0-9]+\\) )?" + std::string(type) + " "))) << folder << " lacks " << type;
         }
         EXPECT_NE(text.find("kWarpgroupArrivals ="), std::string::npos) << folder;

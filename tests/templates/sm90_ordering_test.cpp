@@ -15,7 +15,7 @@ void expect_instructions(const std::vector<Case>& cases) {
     Source source;
     source.kernel = case_prelude();
     for (std::size_t i = 0; i < cases.size(); ++i) source.kernel += kernel_of(cases[i], i);
-    source.shapes = wgmma_text({{64, true, "bf16"}});
+    source.shapes = wgmma_text({{64, true, "bf16"}, {64, true, "bf16", true}});
     const CubinResult result = compile_cubin(source);
     for (std::size_t i = 0; i < cases.size(); ++i) {
         EXPECT_EQ(instructions(result.ptx, i, kOrdering), cases[i].expected) << cases[i].statement;
@@ -101,6 +101,31 @@ TEST(Sm90Ordering, MatrixOperationsAreFencedCommittedAndWaitedFor) {
          " mma_wait<0>(ag, acc); map(ag, acc, 0, 0, [&](i64 r, i64 c, f32 x) { sh.ring[0] = static_cast<i64>(x) + r + c; return x; });",
          {"wgmma.fence.sync.aligned", issue, issue, issue, issue, "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 0",
           "st.shared.u64"}, true},
+    });
+}
+
+// Two groups in flight: the first wait leaves the younger one, whose operand stays as it is until the second.
+TEST(Sm90Ordering, RegisterOperandsAreFencedAndWaitedForByName) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const std::string issue = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", fence = "wgmma.fence.sync.aligned",
+                      commit = "wgmma.commit_group.sync.aligned";
+    expect_instructions({
+        {"Acc<64, 64> s, o; Operand<64, 64, bf16> p(ag); acc_fill(ag, s, 1.0f); acc_fill(ag, o, 0.0f); as_operand(ag, p, s);"
+         " mma_begin(ag, s); mma_issue<64, 1, bf16, 1>(ag, s, sh.slot[0], 0, sh.slot[1], false); mma_commit(ag);"
+         " mma_begin(ag, o); mma_issue_operand<64, 1, bf16>(ag, o, p, sh.slot[1], true); mma_commit(ag);"
+         " mma_wait<1>(ag, s); mma_wait<0>(ag, o, p);"
+         " map(ag, o, 0, 0, [&](i64 r, i64 c, f32 x) { sh.ring[0] = static_cast<i64>(x) + r + c; return x; });",
+         {fence, issue, issue, issue, issue, commit, fence, issue, issue, issue, issue, commit, "wgmma.wait_group.sync.aligned 1",
+          "wgmma.wait_group.sync.aligned 0", "st.shared.u64"}, true},
+    });
+}
+
+TEST(Sm90Ordering, TurnsAreNamedBarriersOfTwoWarpgroups) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    expect_instructions({
+        {"turn_wait(ag, 1);", {"bar.sync"}, true},
+        {"turn_pass(ag, 1);", {"bar.arrive"}, true},
+        {"RowPart<64> l(ag); settle(ag, l);", {}, true},
     });
 }
 

@@ -20,6 +20,10 @@ PLAIT_DEVICE bool sync_cta_any(bool value) {
 
 PLAIT_DEVICE void sync_warpgroup(u32 id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
+// Waits for, or counts towards, `threads` threads at barrier `id`; whole warps.
+PLAIT_DEVICE void sync_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+PLAIT_DEVICE void arrive_barrier(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
 PLAIT_DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 }  // namespace plait::ptx

@@ -258,6 +258,38 @@ TEST_F(Cache, EntriesAreFoundWhereNothingCanBeWritten) {
     EXPECT_EQ(status, 0);
 }
 
+// Two compilers made the same thing: strict mode takes one of them, the same on every rank.
+TEST_F(Cache, FindsByWhatAnEntryComputesWhoeverCompiledIt) {
+    const std::string other(64, 'b'), meaning(64, 'c');
+    const auto build = [&](const std::string& key, const std::string& name) {
+        BuiltEntry built = entry(key, "code of " + key);
+        built.artifact.manifest.semantics = meaning;
+        built.code_name = name;
+        ArtifactCache(root_).find_or_build(key, [&] { return built; }, &hit_);
+    };
+    const ArtifactCache cache(root_);
+    EXPECT_FALSE(cache.find_by_semantics(meaning, {"kernel.o"}));
+    build(other, "kernel.o");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.so", "kernel.o"})->manifest.key, other);
+    build(kKey, "kernel.o");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.o"})->manifest.key, kKey);
+    build(std::string(64, 'd'), "kernel.so");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.so", "kernel.o"})->manifest.key, std::string(64, 'd'));
+    EXPECT_FALSE(cache.find_by_semantics(meaning, {"kernel.cubin"}));
+    EXPECT_FALSE(cache.find_by_semantics(kKey, {"kernel.o"}));
+}
+
+TEST_F(Cache, DamagedEntryIsNoAnswerByMeaningAndIsCounted) {
+    get();
+    fs::resize_file(file("kernel.o"), 3);
+    int damaged = 0;
+    EXPECT_FALSE(ArtifactCache(root_).find_by_semantics(kKey, {"kernel.o"}, &damaged));
+    EXPECT_EQ(damaged, 1);
+    get();
+    EXPECT_TRUE(ArtifactCache(root_).find_by_semantics(kKey, {"kernel.o"}, &damaged));
+    EXPECT_EQ(damaged, 0);
+}
+
 TEST_F(Cache, ExtraFilesTakeNoPartInTheSums) {
     get();
     ArtifactCache(root_).add_extra(kKey, {{"plan.txt", "plan"}});

@@ -171,5 +171,36 @@ TEST(FileLock, KilledHolderBlocksNobody) {
     ::close(ready[1]);
 }
 
+TEST(AddLineOnce, KeepsEveryLineOfManyProcessesOnce) {
+    const TemporaryDirectory folder;
+    const std::string path = folder.path() + "/made/lines.jsonl";
+    std::vector<pid_t> children;
+    for (int i = 0; i < 8; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            for (int line = 0; line < 5; ++line) add_line_once(path, "line " + std::to_string(line));
+            add_line_once(path, "own " + std::to_string(i));
+            ::_exit(0);
+        }
+        children.push_back(child);
+    }
+    for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+    const std::string text = read_file(path);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 13) << text;
+    for (int line = 0; line < 5; ++line) EXPECT_NE(text.find("line " + std::to_string(line) + "\n"), std::string::npos);
+    for (int i = 0; i < 8; ++i) EXPECT_NE(text.find("own " + std::to_string(i) + "\n"), std::string::npos);
+}
+
+// A writer killed in the middle of a line leaves a part without an end.
+TEST(AddLineOnce, RemovesWhatADeadWriterLeftOfALine) {
+    const TemporaryDirectory folder;
+    const std::string path = folder.path() + "/lines.jsonl";
+    write_file_atomically(path, "whole\nhal");
+    add_line_once(path, "half");
+    EXPECT_EQ(read_file(path), "whole\nhalf\n");
+    add_line_once(path, "whole");
+    EXPECT_EQ(read_file(path), "whole\nhalf\n");
+}
+
 }  // namespace
 }  // namespace plait

@@ -42,6 +42,8 @@ TEST(Settings, DefaultsWhereTheEnvironmentSaysNothing) {
     const Settings settings = Settings::from_environment();
     EXPECT_EQ(settings.cache_dir, "/home/someone/.cache/plait");
     EXPECT_EQ(settings.dump, "");
+    EXPECT_EQ(settings.cache_mode, "auto");
+    EXPECT_EQ(settings.record_requests, "");
     EXPECT_EQ(settings.log, "warning");
     env.set("XDG_CACHE_HOME", "/cache");
     EXPECT_EQ(Settings::from_environment().cache_dir, "/cache/plait");

@@ -176,6 +176,52 @@ TEST(BindArguments, RefusesMBeyondTheArtifact) {
     EXPECT_TRUE(contains(Bound(-1).refusal(), "M = -1"));
 }
 
+// b's rows may lie apart; a's may not.
+struct BoundApart : Bound {
+    explicit BoundApart(std::int64_t pitch) : Bound(50) {
+        manifest.tensors[1].pitch = "b_pitch";
+        manifest.tensors[1].pitch_offset = static_cast<std::uint64_t>(manifest.args_bytes);
+        manifest.args_bytes += 8;
+        manifest.maps.resize(1);
+        manifest.maps[0].memory = "b";
+        manifest.maps[0].extent = {24, 32, 1};
+        manifest.maps[0].stride_bytes = {"b_pitch", "b_pitch * 32"};
+        tensors[1].pitch = pitch;
+    }
+};
+
+TEST(BindArguments, RowsThatLieApartGiveMapsAndKernelTheirDistance) {
+    for (const auto& [pitch, expected] : {std::pair{64, 64u}, {0, 48u}, {48, 48u}, {4096, 4096u}}) {
+        BoundApart bound(pitch);
+        const std::vector<unsigned char> args = bound.bind();
+        std::int64_t given = 0;
+        std::memcpy(&given, args.data() + bound.manifest.tensors[1].pitch_offset, sizeof(given));
+        EXPECT_EQ(given, expected);
+        EXPECT_EQ(bound.map(args, 0).stride_bytes[0], expected);
+    }
+    BoundApart one_row(4096);  // nothing steps from row to row: its stride says nothing
+    one_row.manifest.tensors[1].shape = {1, 24};
+    one_row.tensors[1].shape = {1, 24};
+    one_row.manifest.maps[0].extent[1] = 1;
+    EXPECT_EQ(one_row.map(one_row.bind(), 0).stride_bytes[0], 48u);
+}
+
+TEST(BindArguments, RefusesDistancesOfRowsThatNoMapTakes) {
+    EXPECT_TRUE(contains(BoundApart(56).refusal(), "rows of tensor `b` are 48 bytes long and lie 56 bytes apart, not a multiple of 16"));
+    EXPECT_TRUE(contains(BoundApart(32).refusal(), "lie 32 bytes apart: they overlap"));
+    Bound contiguous(50);
+    contiguous.tensors[1].pitch = 64;
+    EXPECT_TRUE(contains(contiguous.refusal(), "lie 64 bytes apart, and this artifact takes contiguous rows"));
+    EXPECT_TRUE(contains(contiguous.refusal(), "pass a contiguous copy"));
+}
+
+TEST(BindArguments, SpansOfTensorsIncludeTheGapsBetweenRows) {
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {3, 24}, 0}), 144u);
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {3, 24}, 64}), 2 * 64 + 48u);
+    EXPECT_EQ(bytes_spanned({nullptr, "f32", {70, 64}, 64ll << 20}), (69ull << 26) + 256);
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {0, 24}, 64}), 0u);
+}
+
 // `keys` is read off the tensors whose extent it is, and everything that names it follows.
 struct BoundKeys : Bound {
     explicit BoundKeys(std::int64_t keys) : Bound(50) {
