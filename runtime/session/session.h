@@ -34,7 +34,7 @@ struct SessionOptions {
         120'000'000'000ull;  // how long ranks wait for each other in create and attach
 };
 
-// Makes an artifact's host code callable: the JIT's loader, or open_shared_object for AOT code.
+// Makes an artifact's host code callable: the JIT's loader; none: AOT code, open_shared_object of its kernel.so.
 using HostLoader = std::function<HostModule(const Artifact&)>;
 
 class Session {

@@ -33,6 +33,16 @@ void check_options(const Topology& topology, const SessionOptions& options) {
     }
 }
 
+// AOT: what plaitc --target host wrote.
+HostModule open_compiled_code(const Artifact& artifact) {
+    if (!artifact.code_file.ends_with(".so")) {
+        throw ArgumentError(fmt::format("artifact {} is no shared object on disk, and no JIT was handed in to load it",
+                                        artifact.manifest.name),
+                            "load a directory that plaitc --target host wrote");
+    }
+    return open_shared_object(artifact.code_file);
+}
+
 }  // namespace
 
 std::unique_ptr<Session> Session::create_on_host(const Topology& topology, int rank,
@@ -40,6 +50,7 @@ std::unique_ptr<Session> Session::create_on_host(const Topology& topology, int r
                                                  const SessionOptions& options) {
     place_of(rank, topology.nodes, topology.gpus_per_node);
     check_options(topology, options);
+    if (!load) load = open_compiled_code;
     return std::make_unique<ShmSession>(topology, rank, std::move(rendezvous), std::move(load), options);
 }
 

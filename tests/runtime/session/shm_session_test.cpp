@@ -122,6 +122,17 @@ TEST(ShmSession, RefusesCodeOfAnotherMachineAndTooFewCtas) {
     EXPECT_EQ(errors[0], "ArgumentError: artifact ag_gemm_by_hand is for sm_90a, this session runs host code");
 }
 
+TEST(ShmSession, WithoutAJitNeedsCodeOnDisk) {
+    auto session = Session::create_on_host(host_cluster(1, 1), 0, make_process_rendezvous(), nullptr, host_options());
+    try {
+        session->attach(ag_gemm_artifact<SmallShape<1, 1>>());
+        FAIL();
+    } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.message(),
+                  "artifact ag_gemm_by_hand is no shared object on disk, and no JIT was handed in to load it");
+    }
+}
+
 TEST(ShmSession, RefusesLaunchesOfWhatIsNotAttachedAndStreams) {
     HostRank<SmallShape<1, 1>> host(0, make_process_rendezvous());
     EXPECT_THROW(host.session->launch(1, 8, {}, nullptr), ArgumentError);
