@@ -82,7 +82,7 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
         m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name)});
     for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
     for (const PrintedWait& wait : printed_waits(plan))
-        m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+        m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag, wait.kind});
     return m;
 }
 

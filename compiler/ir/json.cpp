@@ -47,8 +47,9 @@ GraphOp read_op(JsonObject& object) {
     if (attribute == "transpose_b") object.read_optional("transpose_b", op.transpose_b);
     if (attribute == "value") object.read("value", op.value);
     if (attribute == "dtype") object.read("dtype", op.dtype);
-    if (spec != nullptr && static_cast<int>(op.inputs.size()) != spec->inputs) {
-        object.reject("inputs", fmt::format("{} takes {} inputs, {} given", op.op, spec->inputs, op.inputs.size()));
+    const int inputs = static_cast<int>(op.inputs.size());
+    if (spec != nullptr && (inputs < spec->inputs.least || inputs > spec->inputs.most)) {
+        object.reject("inputs", fmt::format("{} takes {} inputs, {} given", op.op, spec->inputs.print(), inputs));
     }
     return op;
 }

@@ -103,7 +103,7 @@ struct BarrierDef {
     std::int64_t thread_arrivals = 0, warpgroup_arrivals = 0;   // agents that arrive per phase
 };
 
-enum class ProducerKind { Store, Bulk, CopyEngine, Nic, Host, Arrive, Mma };   // who wrote (or read, for reuse edges)
+enum class ProducerKind { Store, Bulk, CopyEngine, Nic, Host, Arrive, Mma, Gather };   // who wrote (or read, for reuse edges)
 enum class SignalKind { Flag, Counter, InlineTag, Barrier, Fifo };
 enum class EdgeScope { Cta, Gpu, System, Network };
 enum class ConsumerKind { Load, Tma, Mma, Nic, Overwrite };

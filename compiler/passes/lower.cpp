@@ -1,10 +1,12 @@
 // The table of contents of the lowering: what happens to a graph, and in which order.
 #include "compiler/passes/lower.h"
 
+#include "compiler/ir/pattern.h"
 #include "compiler/passes/choices.h"
 #include "compiler/passes/declare_edges.h"
 #include "compiler/passes/declare_sizes.h"
 #include "compiler/passes/declare_tensors.h"
+#include "compiler/passes/grouped/lower_grouped.h"
 #include "compiler/passes/lower_compute.h"
 #include "compiler/passes/lower_inter_send.h"
 #include "compiler/passes/lower_intra_comm.h"
@@ -19,10 +21,12 @@ Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem&
                     const Target& target) {
     throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
     Diagnostics findings;
-    const std::optional<FusedPattern> pattern = match_fused_pattern(graph, &findings);
+    const std::optional<Pattern> pattern = match_pattern(graph, &findings);
     throw_if_any(findings);
+    if (const auto* grouped = std::get_if<GroupedPattern>(&*pattern))
+        return grouped::lower(graph, *grouped, schedule, problem, topology, target);
 
-    const Choices choices = resolve_choices(graph, *pattern, schedule, problem, topology, target);
+    const Choices choices = resolve_choices(graph, std::get<FusedPattern>(*pattern), schedule, problem, topology, target);
     Plan plan;
     declare_sizes(graph, target, choices, &plan);  // names that all expressions use
     declare_tensors(graph, choices, &plan);        // the caller's memory, as TMA sees it

@@ -114,6 +114,7 @@ private:
                 case Op::RingGet:
                 case Op::FifoReserve:
                 case Op::LoadValue:
+                case Op::GatherIndex:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::Var:
@@ -195,14 +196,14 @@ private:
     void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe",   "acc", "relay", "position",
+        static const std::set<std::string> kDeclared = {"pipe",   "acc", "gather", "relay", "position",
                                                         "factor", "max", "sum",   "operand"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {
             if (!assignable.count(value))
                 report(fmt::format("`{}` is assigned and no var", value), where, "declare it with var");
-        } else if (operand == "source") {
+        } else if (operand == "source" || operand == "more_source") {
             known(find_tensor(plan_, value) != nullptr || find_buffer(plan_, value) != nullptr, "source", value, where);
         } else if (operand == "tensor" || operand == "indices") {
             known(find_tensor(plan_, value) != nullptr, "tensor", value, where);

@@ -26,7 +26,12 @@ struct ManifestMap {
     std::vector<std::int64_t> box;        // 3
     std::uint64_t args_offset = 0;
 };
-struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
+// A place where an agent can give up: it waits for a flag, or reads a value that its writer promised to be in a range.
+struct WaitSite {
+    std::int64_t id = 0;
+    std::string role, agent, flag;        // flag: of a value the list that it is read from
+    std::string kind = "wait";            // wait, value
+};
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 
 struct Manifest {

@@ -39,6 +39,7 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("role", site.role);
     visit("agent", site.agent);
     visit("flag", site.flag);
+    visit("kind", site.kind);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, Manifest>

@@ -97,10 +97,7 @@ void CudaSession::check() {
     // The first agent that gives up fills the record while others may already have raised `abort`: read it once more.
     state = read_state();
     set_abort();
-    if (state.stall.taken != 0) {
-        throw StallError(describe_stall(place_.rank, state.stall, stall_places()),
-                         "results since then are not valid; make a new session");
-    }
+    if (state.stall.taken != 0) throw_stall(place_.rank, state.stall, stall_places());
     throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/session/bind.h"
 #include "runtime/session/cluster.h"
+#include "runtime/session/stall_report.h"
 #include "runtime/sim/engine.h"
 #include "runtime/sim/rank_memory.h"
 #include "runtime/sim/sim_network.h"
@@ -79,6 +80,7 @@ struct SimCluster::Impl {
     LaunchReport run(const Artifact& artifact, const HostModule& module, std::int64_t m,
                      const std::vector<RankTensors>& tensors);
     std::uint32_t grid(const Manifest& manifest) const;
+    void throw_if_stalled(int rank, const Manifest& manifest, std::uint64_t area) const;
 
     Topology topology;
     SimOptions options;
@@ -147,6 +149,19 @@ Launch SimCluster::Impl::launch_of(int rank, std::int64_t m, std::uint64_t artif
     return launch;
 }
 
+// What Session::check says: a kernel that met a broken promise has run to its end.
+void SimCluster::Impl::throw_if_stalled(int rank, const Manifest& manifest, std::uint64_t area) const {
+    const DeviceState& state = *ranks[rank]->state();
+    if (state.stall.taken == 0) return;
+    StallPlaces places;
+    places.workspace = reinterpret_cast<std::uint64_t>(ranks[rank]->workspace());
+    places.workspace_bytes = workspace_end;
+    places.state = reinterpret_cast<std::uint64_t>(&state);
+    places.areas = {{&manifest, area}};
+    places.last_launched = &manifest;
+    throw_stall(rank, state.stall, places);
+}
+
 LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& module, std::int64_t m,
                                    const std::vector<RankTensors>& tensors) {
     const Manifest& manifest = artifact.manifest;
@@ -177,6 +192,7 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     }
     for (const AlignedArgs& rank_args : args) launch.args.push_back(rank_args.data());
     LaunchReport report = engine.run(launch);
+    for (int r = 0; r < topology.world(); ++r) throw_if_stalled(r, manifest, offset);
     if (engine.order().enabled()) report.unwritten = regions.unwritten();
     ++launches;
     return report;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/error.h"
+
 namespace plait {
 namespace {
 
@@ -34,9 +36,26 @@ std::string place_of_word(std::uint64_t flag, const StallArea* area, const Stall
     return fmt::format("address {:#x}", flag);
 }
 
+// An index into a list is no address of a word. Its site is one of the artifact launched last.
+const WaitSite* value_site(const StallRecord& stall, const StallPlaces& places) {
+    const bool state = stall.flag >= places.state && stall.flag < places.state + sizeof(DeviceState);
+    const bool workspace = stall.flag >= places.workspace && stall.flag < places.workspace + places.workspace_bytes;
+    if (state || workspace) return nullptr;
+    const WaitSite* site = site_of(stall.site, places.last_launched);
+    return site != nullptr && site->kind == "value" ? site : nullptr;
+}
+
+std::string describe_value(int rank, const StallRecord& stall, const WaitSite& site) {
+    const auto number = [](u64 word) { return static_cast<std::int64_t>(word); };
+    return fmt::format("rank {}: {}[{}] is {}, it must lie in {}..{} (read by role {}, agent {} of CTA {})", rank, site.flag,
+                       stall.flag, number(stall.seen), number(stall.expected), number(stall.most), site.role, site.agent,
+                       stall.cta);
+}
+
 }  // namespace
 
 std::string describe_stall(int rank, const StallRecord& stall, const StallPlaces& places) {
+    if (const WaitSite* site = value_site(stall, places)) return describe_value(rank, stall, *site);
     const StallArea* area = area_of(stall.flag, places);
     const WaitSite* site = site_of(stall.site, area != nullptr ? area->manifest : places.last_launched);
     const std::string who = site != nullptr ? fmt::format("role {}, agent {}", site->role, site->agent)
@@ -44,6 +63,14 @@ std::string describe_stall(int rank, const StallRecord& stall, const StallPlaces
     const std::string what = site != nullptr && !site->flag.empty() ? site->flag : "a flag";
     return fmt::format("rank {}: {} of CTA {} waits for {} ({}) = {}, sees {}", rank, who, stall.cta, what,
                        place_of_word(stall.flag, area, places), stall.expected, stall.seen);
+}
+
+void throw_stall(int rank, const StallRecord& stall, const StallPlaces& places) {
+    const std::string what = describe_stall(rank, stall, places);
+    if (value_site(stall, places) == nullptr) throw StallError(what, "results since then are not valid; make a new session");
+    throw ArgumentError(what,
+                        "ends of segments ascend and the last one is the number of rows, row indices name rows that exist; "
+                        "results since then are not valid; make a new session");
 }
 
 }  // namespace plait

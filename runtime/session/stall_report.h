@@ -1,4 +1,4 @@
-// Words for a StallRecord: who waited, for what, and what was seen.
+// Words for a StallRecord: who waited, for what, and what was seen; or which value broke its promise.
 #pragma once
 #include <string>
 #include <vector>
@@ -20,5 +20,7 @@ struct StallPlaces {
     const Manifest* last_launched = nullptr;  // whose sites count for words outside every area
 };
 std::string describe_stall(int rank, const StallRecord& stall, const StallPlaces& places);
+// StallError of a wait, ArgumentError of a value in one of the caller's lists.
+[[noreturn]] void throw_stall(int rank, const StallRecord& stall, const StallPlaces& places);
 
 }  // namespace plait

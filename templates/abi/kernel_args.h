@@ -12,14 +12,16 @@ namespace plait {
 inline constexpr u32 kMaxNodeRanks = 16;   // ranks of one node whose memory a kernel can address
 inline constexpr u32 kAbiVersion = 1;
 
-// Why and where a wait gave up. Written once, by the agent that wins the compare-and-swap on `taken`.
+// Why and where a wait gave up, or which value broke its promise. Written once, by the agent that wins the
+// compare-and-swap on `taken`.
 struct StallRecord {
     u64 taken;
     u64 site;      // index into the manifest's wait sites
-    u64 flag;      // address of the flag
-    u64 expected;
+    u64 flag;      // address of the flag; of a value its index in the list
+    u64 expected;  // of a value the least that was promised
     u64 seen;
     u64 cta;
+    u64 most;      // of a value
 };
 
 struct DeviceState {

@@ -180,6 +180,12 @@ private:
             case Op::LoadValue:
                 i.slot = declare(s.word("name"));
                 break;
+            case Op::GatherIndex:
+                gathers_[s.word("name")] = i;
+                break;
+            case Op::GatherRows:
+                gather(s, &i);
+                break;
             case Op::Pipe: {
                 const std::string& name = s.word("name");
                 i.slot = declare(name + ".slot");
@@ -209,6 +215,14 @@ private:
         out_.code.push_back(std::move(i));
     }
 
+    // Where the rows of a gather lie: operands low and high of its gather_index, whose names keep their values.
+    void gather(const Statement& s, Instruction* i) {
+        const auto index = gathers_.find(s.word("gather"));
+        if (index == gathers_.end()) throw ScheduleError("`" + s.word("gather") + "` is not declared");
+        i->buffer = index->second.buffer;
+        i->operands.insert(i->operands.end(), index->second.operands.begin(), index->second.operands.end());
+    }
+
     void shared(const Expr& ref, Instruction* i) {
         const int array = position(plan_.shared, ref_name(ref));
         const bool second = i->shared >= 0;
@@ -230,6 +244,7 @@ private:
     Program out_;
     std::map<std::string, int> global_, local_;
     std::map<std::string, CompiledExpr> pipe_slots_;
+    std::map<std::string, Instruction> gathers_;
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;
     int next_ = 0;

@@ -102,6 +102,7 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     for (std::int64_t m : choose_rows(plan)) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
         runs.runs.push_back({m, ctas, reverse});
+        runs.runs.back().table = int(runs.runs.size()) / 2 % 4;
         reverse = !reverse;
     }
     runs.budget = kBudgetSteps;
