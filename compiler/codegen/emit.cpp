@@ -94,6 +94,8 @@ void print_args(const Plan& plan, SourceWriter& writer) {
         writer.trailing(fmt::format("{}{}* {};", tensor.output ? "" : "const ", tensor.dtype, tensor.name),
                         shape_comment(tensor));
     }
+    for (const ParamDef& param : plan.params)
+        writer.trailing(fmt::format("i64 {};", param.name), fmt::format("<= {}", param.max));
     for (const ArgsField& field : fields) {
         if (field.kind == "map") writer.line(fmt::format("TensorMap {}[{}];", field.name, field.bytes / 128));
     }
@@ -168,8 +170,12 @@ std::vector<LetDef> print_prologue(const Plan& plan, std::set<std::string> names
     for (const PrologueName& p : kPrologue) {
         if (names.count(p.name)) writer.line(fmt::format("const i64 {} = {};", p.name, p.value));
     }
+    for (const ParamDef& param : plan.params) {
+        if (names.count(param.name)) writer.line(fmt::format("const i64 {} = args.{};", param.name, param.name));
+    }
     std::vector<LetDef> later;
     std::set<std::string> known;
+    for (const ParamDef& param : plan.params) known.insert(param.name);
     for (const Constant& constant : all_constants(plan)) known.insert(constant.name);
     for (const LetDef& let : plan.lets) {
         if (!names.count(let.name)) continue;

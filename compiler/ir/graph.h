@@ -1,10 +1,12 @@
 // Graph: what is computed, numerics included. Built by Python tracing or read from JSON; never says how.
 //
 // Values are named; each op names its inputs and makes one value. Shapes are in terms of M (rows, a launch argument),
-// N (columns of this rank's output), K. `shard` is the dimension along which a tensor is split over all ranks
-// (ceil(M / world) rows each, trailing shards short or empty), or -1.
+// N (columns of this rank's output), K, and the further launch arguments that Problem::limits names. `shard` is the
+// dimension along which a tensor is split over all ranks (ceil(M / world) rows each, trailing shards short or empty),
+// or -1.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -67,6 +69,7 @@ struct Problem {
     std::int64_t m_max = 0;               // rows, global: the largest M a launch may have
     std::int64_t n = 0;                   // columns per rank
     std::int64_t k = 0;
+    std::map<std::string, std::int64_t> limits = {};   // launch arguments beside M (keys, batch, experts): largest value of each
 };
 
 }  // namespace plait

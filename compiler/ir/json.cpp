@@ -5,6 +5,7 @@
 
 #include "compiler/ir/schedule.h"
 #include "runtime/base/error.h"
+#include "runtime/base/expr_parser.h"
 #include "runtime/base/files.h"
 #include "runtime/base/json_reader.h"
 #include "runtime/base/nearest.h"
@@ -104,6 +105,13 @@ Problem read_problem(JsonObject& object) {
     object.read("m_max", problem.m_max);
     object.read("n", problem.n);
     object.read("k", problem.k);
+    read_object(object, "limits", false, [&](JsonObject& limits) {
+        for (const std::string& name : limits.keys()) {
+            limits.read(name, problem.limits[name]);
+            if (!is_identifier(name)) limits.reject(name, fmt::format("limit `{}` is not an identifier", name));
+            if (problem.limits[name] < 1) limits.reject(name, fmt::format("{} is {}, at least 1 is needed", name, problem.limits[name]));
+        }
+    });
     for (const auto& [key, size] : {std::pair{"m_max", problem.m_max}, {"n", problem.n}, {"k", problem.k}}) {
         if (size < 0) object.reject(key, fmt::format("{} is {}, sizes are not negative", key, size));
     }
@@ -179,6 +187,7 @@ std::string write_schedule_json(const ScheduleFile& file) {
     ordered_json json = {{"graph", graph_json(file.graph)},
                          {"schedule", knobs},
                          {"problem", {{"m_max", file.problem.m_max}, {"n", file.problem.n}, {"k", file.problem.k}}}};
+    if (!file.problem.limits.empty()) json["problem"]["limits"] = file.problem.limits;
     if (!file.topology.empty()) json["topology"] = file.topology;
     return json.dump(2) + "\n";
 }

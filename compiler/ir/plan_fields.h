@@ -16,6 +16,11 @@ void visit_fields(Visitor& visit, Plan& plan) {
     visit("consumer_registers", plan.consumer_registers);
 }
 template <class Visitor>
+void visit_fields(Visitor& visit, ParamDef& param) {
+    visit("max", param.max);
+    visit("positive", param.positive);
+}
+template <class Visitor>
 void visit_fields(Visitor& visit, TensorDef& tensor) {
     visit("dtype", tensor.dtype);
     visit("shape", tensor.shape);

@@ -99,6 +99,12 @@ struct ScheduleParser {
         visit_problem(reader, file.problem);
     }
 
+    void limit() {
+        const std::string name = in.identifier("the name of a launch argument");
+        FieldReader reader(in);
+        reader("max", file.problem.limits[name]);
+    }
+
     void definition() {
         if (in.take_name("input")) return input();
         if (in.take_name("op")) return op();
@@ -106,11 +112,12 @@ struct ScheduleParser {
         if (in.take_name("numerics")) return numerics();
         if (in.take_name("knob")) return knob();
         if (in.take_name("problem")) return problem();
+        if (in.take_name("limit")) return limit();
         if (in.take_name("topology")) {
             file.topology = in.path("the topology");
             return;
         }
-        in.fail("expected input, op, output, numerics, knob, problem or topology");
+        in.fail("expected input, op, output, numerics, knob, problem, limit or topology");
     }
 };
 
@@ -135,6 +142,7 @@ std::string print_schedule(const ScheduleFile& file) {
     FieldPrinter problem;
     visit_problem(problem, file.problem);
     out += fmt::format("\nproblem {}\n", problem.text());
+    for (const auto& [name, max] : file.problem.limits) out += fmt::format("limit {} max={}\n", name, max);
     if (!file.topology.empty()) out += fmt::format("topology {}\n", file.topology);
     return out;
 }

@@ -16,17 +16,12 @@
 #include "compiler/verify/verify.h"
 
 namespace plait {
+namespace {
 
-Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
-                    const Target& target) {
-    throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
-    Diagnostics findings;
-    const std::optional<Pattern> pattern = match_pattern(graph, &findings);
-    throw_if_any(findings);
-    if (const auto* grouped = std::get_if<GroupedPattern>(&*pattern))
-        return grouped::lower(graph, *grouped, schedule, problem, topology, target);
-
-    const Choices choices = resolve_choices(graph, std::get<FusedPattern>(*pattern), schedule, problem, topology, target);
+// [all_gather ->] matmul [-> pointwise ...]
+Plan lower_pattern(const FusedPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    const Choices choices = resolve_choices(graph, pattern, schedule, problem, topology, target);
     Plan plan;
     declare_sizes(graph, target, choices, &plan);  // names that all expressions use
     declare_tensors(graph, choices, &plan);        // the caller's memory, as TMA sees it
@@ -38,6 +33,26 @@ Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem&
     lower_protocol(choices, &plan);                // entry signals, host lines
     lower_compute(choices, &plan);                 // tiles
     return plan;
+}
+
+// grouped_matmul [-> pointwise ...], on each rank's own tensors
+Plan lower_pattern(const GroupedPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    return grouped::lower(graph, pattern, schedule, problem, topology, target);
+}
+
+}  // namespace
+
+Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
+                    const Target& target) {
+    throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
+    Diagnostics findings;
+    const std::optional<Pattern> pattern = match_pattern(graph, &findings);
+    throw_if_any(findings);
+    const auto passes_of = [&](const auto& kind) {
+        return lower_pattern(kind, graph, schedule, problem, topology, target);
+    };
+    return std::visit(passes_of, *pattern);
 }
 
 Plan lower(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,

@@ -38,7 +38,24 @@ private:
             report(fmt::format("{} `{}` is declared twice", what, name), what, "rename one");
     }
 
+    bool given_by_a_tensor(const std::string& name) const {
+        for (const TensorDef& tensor : plan_.tensors) {
+            for (const Expr& extent : tensor.shape) {
+                if (!tensor.output && extent.kind() == ExprKind::Name && extent.text() == name) return true;
+            }
+        }
+        return false;
+    }
+
     void definitions() {
+        for (const ParamDef& param : plan_.params) {
+            define(param.name, "param");
+            if (param.max < 1)
+                report(fmt::format("param `{}` has max = {}", param.name, param.max), "param " + param.name, "give its largest value");
+            if (!given_by_a_tensor(param.name))
+                report(fmt::format("param `{}` is no extent of an input tensor", param.name), "param " + param.name,
+                       "its value is read off a tensor whose extent is exactly the name");
+        }
         for (const Constant& c : plan_.consts) define(c.name, "const");
         globals_ = defined_;
         globals_.insert(kLaunchNames.begin(), kLaunchNames.end());

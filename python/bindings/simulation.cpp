@@ -27,10 +27,10 @@ HostModule load_host_code(const Artifact& artifact) {
     throw CompileError("this build has no JIT for the host machine", "build with Clang/LLVM 19, or load a directory with kernel.so");
 }
 
-std::vector<std::vector<std::int64_t>> shapes_of_rank(const Artifact& artifact, int rank, std::int64_t m) {
+std::vector<std::vector<std::int64_t>> shapes_of_rank(const Artifact& artifact, int rank, std::int64_t m, const Params& params) {
     const Manifest& manifest = artifact.manifest;
     const RankPlace place = place_of(rank, static_cast<int>(manifest.nodes), static_cast<int>(manifest.locals));
-    return tensor_shapes(manifest, place, m);
+    return tensor_shapes(manifest, place, m, params);
 }
 
 #ifdef PLAIT_WITH_SIM
@@ -98,7 +98,7 @@ void bind_cluster(nb::module_&) {}
 void bind_simulation(nb::module_& module) {
     nb::class_<HostModule>(module, "HostModule");
     module.def("load_host_code", &load_host_code, "artifact"_a);
-    module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a);
+    module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a, "params"_a = Params{});
     bind_cluster(module);
 }
 

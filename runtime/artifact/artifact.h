@@ -12,7 +12,7 @@ namespace plait {
 
 struct ManifestTensor {
     std::string name, dtype;
-    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals and `lets`
+    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
 };
@@ -25,6 +25,12 @@ struct ManifestMap {
     std::vector<Expr> stride_bytes;       // 2
     std::vector<std::int64_t> box;        // 3
     std::uint64_t args_offset = 0;
+};
+struct ManifestParam {                    // see infer_params
+    std::string name;
+    std::int64_t max = 0;
+    std::uint64_t args_offset = 0;
+    bool positive = false;                // 0 is refused
 };
 // A place where an agent can give up: it waits for a flag, or reads a value that its writer promised to be in a range.
 struct WaitSite {
@@ -47,6 +53,7 @@ struct Manifest {
     std::uint64_t workspace_bytes = 0;    // the artifact's area, each rank's
     std::uint64_t receive_bytes = 0;      // its first part: what peers' payloads are written to; flags lie behind
     std::vector<std::string> agents;      // of a CTA, by agent index (host machine)
+    std::vector<ManifestParam> params;    // launch arguments beside M
     std::vector<ManifestLet> lets;
     std::vector<ManifestTensor> tensors;
     std::vector<ManifestMap> maps;

@@ -27,6 +27,14 @@ void visit_fields(Visitor& visit, Any& map) {
     visit("args_offset", map.args_offset);
 }
 template <class Visitor, class Any>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestParam>
+void visit_fields(Visitor& visit, Any& param) {
+    visit("name", param.name);
+    visit("max", param.max);
+    visit("args_offset", param.args_offset);
+    visit("positive", param.positive);
+}
+template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestLet>
 void visit_fields(Visitor& visit, Any& let) {
     visit("name", let.name);
@@ -63,6 +71,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("workspace_bytes", manifest.workspace_bytes);
     visit("receive_bytes", manifest.receive_bytes);
     visit("agents", manifest.agents);
+    visit("params", manifest.params);
     visit("lets", manifest.lets);
     visit("tensors", manifest.tensors);
     visit("maps", manifest.maps);

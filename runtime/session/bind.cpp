@@ -16,15 +16,16 @@ constexpr std::uint64_t kBulkAlignment = 16;  // PTX ISA, cp.async.bulk and tens
 
 std::int64_t bytes_of_dtype(const std::string& dtype) {
     if (dtype == "bf16" || dtype == "f16") return 2;
-    if (dtype == "f32") return 4;
-    throw ArgumentError(fmt::format("dtype `{}` is not known", dtype), "use bf16, f16 or f32");
+    if (dtype == "f32" || dtype == "i32") return 4;
+    throw ArgumentError(fmt::format("dtype `{}` is not known", dtype), "use bf16, f16, f32 or i32");
 }
 
 // The values of a manifest's names for one rank and M. A let is evaluated when something asks for it: lets that only
 // the kernel can evaluate (they name a CTA) may stand in the list.
 class LaunchNames {
 public:
-    LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m) : manifest_(manifest) {
+    LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m, const Params& params)
+        : manifest_(manifest) {
         values_ = {{"M", m},
                    {"rank", place.rank},
                    {"world", place.world},
@@ -32,6 +33,7 @@ public:
                    {"nodes", place.nodes},
                    {"local", place.local},
                    {"locals", place.locals}};
+        values_.insert(params.begin(), params.end());
     }
 
     std::int64_t evaluate(const Expr& expr) {
@@ -53,7 +55,7 @@ private:
             return value;
         }
         throw ArgumentError(fmt::format("manifest of {}: name `{}` has no value at launch", manifest_.name, name),
-                            "known are M rank world node nodes local locals and the manifest's lets");
+                            "known are M rank world node nodes local locals and the manifest's params and lets");
     }
 
     const Manifest& manifest_;
@@ -71,6 +73,13 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
     std::int64_t elements = 1;
     for (std::int64_t extent : shape) elements *= extent;
     return elements;
+}
+
+void check_count(const Manifest& manifest, const RankTensors& tensors) {
+    if (tensors.size() != manifest.tensors.size()) {
+        throw ArgumentError(
+            fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
+    }
 }
 
 void check_m(const Manifest& manifest, std::int64_t m) {
@@ -211,10 +220,41 @@ TensorMap encode_host_map(const MapRequest& request) {
     return map;
 }
 
-std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m) {
+Params infer_params(const Manifest& manifest, const RankTensors& tensors) {
+    check_count(manifest, tensors);
+    Params params;
+    std::map<std::string, std::string> given_by;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
+        for (std::size_t d = 0; d < expected.shape.size() && d < tensors[i].shape.size(); ++d) {
+            for (const ManifestParam& param : manifest.params) {
+                if (expected.shape[d].kind() != ExprKind::Name || expected.shape[d].text() != param.name) continue;
+                const std::int64_t value = tensors[i].shape[d];
+                const std::string place = fmt::format("dimension {} of `{}`", d, expected.name);
+                const auto [known, is_new] = params.insert({param.name, value});
+                if (is_new) given_by[param.name] = place;
+                if (known->second != value) {
+                    throw ArgumentError(fmt::format("{}: {} is {} by {}, but {} by {}", manifest.name, param.name,
+                                                    known->second, given_by[param.name], value, place),
+                                        "give tensors whose shapes agree");
+                }
+                const std::int64_t least = param.positive ? 1 : 0;
+                if (value < least || value > param.max) {
+                    throw ArgumentError(fmt::format("{}: {} = {} ({}) is outside of {}..{}", manifest.name, param.name,
+                                                    value, place, least, param.max),
+                                        value < least ? "" : fmt::format("compile it for a larger {}", param.name));
+                }
+            }
+        }
+    }
+    return params;
+}
+
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                                                     const Params& params) {
     check_artifact(manifest, place);
     check_m(manifest, m);
-    LaunchNames scope(manifest, place, m);
+    LaunchNames scope(manifest, place, m, params);
     std::vector<std::vector<std::int64_t>> shapes;
     for (const ManifestTensor& tensor : manifest.tensors) shapes.push_back(shape_of(tensor, scope));
     return shapes;
@@ -222,11 +262,10 @@ std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, c
 
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode) {
-    const auto shapes = tensor_shapes(manifest, place, launch.m);
-    if (tensors.size() != manifest.tensors.size()) {
-        throw ArgumentError(
-            fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
-    }
+    check_artifact(manifest, place);
+    check_m(manifest, launch.m);
+    const Params params = infer_params(manifest, tensors);
+    const auto shapes = tensor_shapes(manifest, place, launch.m, params);
     unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
     std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
     std::set<std::string> mapped;
@@ -241,7 +280,11 @@ std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch
         const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
         memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};
     }
-    LaunchNames scope(manifest, place, launch.m);
+    for (const ManifestParam& param : manifest.params) {
+        const std::int64_t value = params.at(param.name);
+        put(manifest, args, param.args_offset, param.name, &value, sizeof(value));
+    }
+    LaunchNames scope(manifest, place, launch.m, params);
     for (const ManifestMap& map : manifest.maps) {
         const auto memory = memories.find(map.memory);
         if (memory == memories.end()) {

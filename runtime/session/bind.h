@@ -2,6 +2,7 @@
 // Session; only the encoding of a tensor map differs.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,13 @@ void check_artifact(const Manifest& manifest, const RankPlace& place);
 // Checks tensors against the manifest (ArgumentError: name, expected and given shape, dtype) and M against m_max.
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode);
-// Shapes of this rank's tensors for a given M.
-std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m);
+// Launch arguments beside M, by name.
+using Params = std::map<std::string, std::int64_t>;
+// Their values, read off the given tensors: wherever a tensor's extent is exactly a param's name. ArgumentError: two
+// tensors that disagree, a value above the param's maximum, a tensor of another rank.
+Params infer_params(const Manifest& manifest, const RankTensors& tensors);
+// Shapes of this rank's tensors for a given M and params.
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                                                     const Params& params = {});
 
 }  // namespace plait

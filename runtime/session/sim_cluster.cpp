@@ -181,7 +181,8 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     launch.shared_bytes = static_cast<std::uint64_t>(manifest.shared_bytes);
     launch.ctas = launch.resident = grid(manifest);
     for (int r = 0; r < topology.world(); ++r)
-        tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m);  // checks the artifact
+        tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m,
+                      infer_params(manifest, tensors[static_cast<std::size_t>(r)]));  // checks the artifact
     const std::uint64_t offset = attach(artifact);
     TensorRegions regions(engine.memory());
     std::vector<AlignedArgs> args;

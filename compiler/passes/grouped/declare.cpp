@@ -28,7 +28,7 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
                     {"col_tiles", (c.n + c.tile_n - 1) / c.tile_n},
                     {"raster_group", c.raster_group}};
     if (c.pattern.gathers()) plan->consts.push_back({"lag", c.lag});
-    for (const auto& [name, max] : c.limits) plan->params.push_back({name, max});
+    for (const auto& [name, max] : c.limits) plan->params.push_back({name, max, name == "experts"});
 }
 
 void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {

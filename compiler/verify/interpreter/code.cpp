@@ -19,6 +19,7 @@ public:
         code_.plan = &plan;
         code_.globals = {"M", "rank", "world", "node", "nodes", "local", "locals", "cta", "ctas"};
         for (const Constant& c : plan.consts) code_.globals.push_back(c.name);
+        for (const ParamDef& param : plan.params) code_.globals.push_back(param.name);
         for (const LetDef& let : plan.lets) code_.globals.push_back(let.name);
         for (std::size_t i = 0; i < code_.globals.size(); ++i) global_[code_.globals[i]] = int(i);
         for (const SharedDef& s : plan.shared)

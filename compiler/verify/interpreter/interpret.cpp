@@ -12,6 +12,7 @@ namespace plait::interpreter {
 namespace {
 
 constexpr std::int64_t kBudgetSteps = 1'500'000;  // about 0.1 s
+constexpr std::int64_t kParamCap = 300;            // of keys, batch, experts: a few blocks and a rest
 
 std::int64_t* find_const(Plan* plan, const std::string& name) {
     for (Constant& c : plan->consts) {
@@ -89,6 +90,19 @@ std::vector<std::int64_t> choose_rows(const Plan& plan) {
     return chosen;
 }
 
+// Launch arguments beside M turn through their border values, each at its own pace, so that pairs differ from run to run.
+std::map<std::string, std::int64_t> choose_params(const Plan& plan, std::size_t run) {
+    std::map<std::string, std::int64_t> params;
+    std::size_t pace = 1;
+    for (const ParamDef& param : plan.params) {
+        const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
+        const std::int64_t values[] = {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
+        params[param.name] = std::max<std::int64_t>(values[run / pace % std::size(values)], param.positive ? 1 : 0);
+        pace = pace == 1 ? 2 : pace + 1;
+    }
+    return params;
+}
+
 }  // namespace
 
 Runs choose_runs(const Plan& plan, const Target& target) {
@@ -103,6 +117,7 @@ Runs choose_runs(const Plan& plan, const Target& target) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
         runs.runs.push_back({m, ctas, reverse});
         runs.runs.back().table = int(runs.runs.size()) / 2 % 4;
+        runs.runs.back().params = choose_params(plan, runs.runs.size() - 1);
         reverse = !reverse;
     }
     runs.budget = kBudgetSteps;

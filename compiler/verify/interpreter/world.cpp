@@ -30,9 +30,9 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
     ranks_.resize(world);
     ctas_.resize(std::size_t(world) * ctas);
     for (int rank = 0; rank < world; ++rank) {
-        sizes_.emplace_back(plan_, run.m, rank, 0, run.ctas);
+        sizes_.emplace_back(plan_, run.m, rank, 0, run.ctas, run.params);
         for (int cta = 0; cta < ctas; ++cta) {
-            const Environment env(plan_, run.m, rank, cta, run.ctas);
+            const Environment env(plan_, run.m, rank, cta, run.ctas, run.params);
             std::vector<std::int64_t> globals;
             for (const std::string& name : code.globals) globals.push_back(env.values().at(name));
             for (const AgentDef& definition : plan_.agents) {

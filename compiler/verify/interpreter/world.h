@@ -25,6 +25,7 @@ struct Run {
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
     int table = 0;  // kind of the values in lists, see promised_value
+    std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
 };
 
 struct Group {

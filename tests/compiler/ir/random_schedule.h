@@ -38,7 +38,8 @@ inline ScheduleFile random_schedule(unsigned seed) {
                                                                                    static_cast<std::size_t>(steps)))));
     }
     file.problem = {static_cast<std::int64_t>(rng()), static_cast<std::int64_t>(pick(10000)),
-                    static_cast<std::int64_t>(pick(10000))};
+                    static_cast<std::int64_t>(pick(10000)), {}};
+    for (std::size_t i = pick(3); i > 0; --i) file.problem.limits[random.name()] = 1 + static_cast<std::int64_t>(pick(10000));
     file.topology = pick(3) == 0 ? "" : pick(2) != 0 ? "2x2" : "topologies/sim 2x2-a.json";
     return file;
 }

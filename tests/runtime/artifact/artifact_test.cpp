@@ -86,7 +86,7 @@ TEST(Manifest, RefusesContradictions) {
               "m, /maps/0/args_offset: map a_map[1] at 18446744073709551615 does not fit into 1024 bytes of arguments");
     EXPECT_EQ(after([](Manifest& m) { m.tensors[1].name = "a"; }), "m, /tensors/1/name: tensor a stands twice");
     EXPECT_EQ(after([](Manifest& m) { m.tensors[0].dtype = "f8"; }),
-              "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32");
+              "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32, i32");
     EXPECT_EQ(after([](Manifest& m) { m.maps[0].memory = "b"; }),
               "m, /maps/0/memory: map a_map[1] lies in `b`, which is neither a tensor nor workspace");
     EXPECT_EQ(after([](Manifest& m) { m.maps[0].box = {64}; }), "m, /maps/0/box: 1 numbers, 3 are needed");

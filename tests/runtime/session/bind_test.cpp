@@ -158,6 +158,36 @@ TEST(BindArguments, RefusesMBeyondTheArtifact) {
     EXPECT_TRUE(contains(Bound(-1).refusal(), "M = -1"));
 }
 
+// `keys` is read off the tensors whose extent it is, and everything that names it follows.
+struct BoundKeys : Bound {
+    explicit BoundKeys(std::int64_t keys) : Bound(50) {
+        manifest.params = {{"keys", 40, static_cast<std::uint64_t>(manifest.args_bytes)}};
+        manifest.args_bytes += 8;
+        manifest.tensors[1].shape = {"keys", 24};
+        manifest.tensors[2].shape = {"keys", 24};
+        tensors[1].shape = tensors[2].shape = {keys, 24};
+        manifest.maps.resize(2);
+        manifest.maps[0].extent[1] = Expr("min(keys, own_rows)");
+    }
+};
+
+TEST(BindArguments, ReadsLaunchArgumentsOffTheTensorsThatTheyShape) {
+    BoundKeys bound(7);
+    const std::vector<unsigned char> args = bound.bind();
+    std::int64_t keys = 0;
+    std::memcpy(&keys, args.data() + bound.manifest.params[0].args_offset, sizeof(keys));
+    EXPECT_EQ(keys, 7);
+    EXPECT_EQ(bound.map(args, 0).extent[1], 7u);
+    EXPECT_EQ(tensor_shapes(bound.manifest, bound.place, 50, {{"keys", 9}})[2], (std::vector<std::int64_t>{9, 24}));
+}
+
+TEST(BindArguments, RefusesLaunchArgumentsThatDisagreeOrAreTooLarge) {
+    BoundKeys disagree(7), large(41);
+    disagree.tensors[2].shape[0] = 8;
+    EXPECT_TRUE(contains(disagree.refusal(), "keys is 7 by dimension 0 of `b`, but 8 by dimension 0 of `c`")) << disagree.refusal();
+    EXPECT_TRUE(contains(large.refusal(), "keys = 41 (dimension 0 of `b`) is outside of 0..40")) << large.refusal();
+}
+
 TEST(BindArguments, RefusesAnotherTopologyOrAbi) {
     Bound world(50), abi(50);
     world.place = place_of(3, 1, 4);
