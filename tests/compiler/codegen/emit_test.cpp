@@ -168,7 +168,7 @@ TEST(Emit, PrintsLaunchArgumentsBesideM) {
     plan.lets.push_back({"key_blocks", "ceil_div(keys, 64)"});
     plan.programs[0].body.insert(plan.programs[0].body.begin() + 1, make_statement(Op::Let, {"blocks", "key_blocks + 1"}));
     const std::string kernel = emit(plan).kernel;
-    EXPECT_NE(kernel.find("    i64 keys;    // <= 300\n"), std::string::npos) << kernel;
+    EXPECT_NE(kernel.find("    i64 keys;   // <= 300\n"), std::string::npos) << kernel;
     EXPECT_NE(kernel.find("    const i64 keys = args.keys;\n"), std::string::npos) << kernel;
     EXPECT_LT(kernel.find("const i64 keys = args.keys;"), kernel.find("const i64 key_blocks = ceil_div(keys, 64);"));
     EXPECT_EQ(kernel.find("args.unread"), std::string::npos) << kernel;
