@@ -48,7 +48,7 @@ public:
         for (const Region* region : regions_) memory_.remove(region);
     }
     void add(const ManifestTensor& tensor, const TensorView& view, int rank) {
-        std::uint64_t bytes = view.dtype == "f32" ? 4 : 2;
+        std::uint64_t bytes = view.dtype == "f32" || view.dtype == "i32" ? 4 : 2;
         for (std::int64_t extent : view.shape) bytes *= static_cast<std::uint64_t>(extent);
         if (bytes == 0) return;
         const MemoryKind kind = tensor.output ? MemoryKind::Output : MemoryKind::Input;
