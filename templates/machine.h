@@ -43,8 +43,9 @@
 // the launch and counts as the nearer bound; nothing waits for it, and the role runs to its end.
 //   load_value(ag, args, list, index, low, high, site) -> i64      element of an i32 tensor, in [low, high]
 //   row_source(first, columns), row_source(first, columns, second, split)      rows of one memory or two
-//   gather_index<Rows>(ag, args, source, indices, first, count, base, low, high, site)      -> rows base + indices[first + i]
-//       in [low, high), those from count on repeating the last; a value of the agent (warpgroups)
+//   RowGather<Rows>: the rows that a warpgroup copies, a value of the agent
+//   gather_index<Rows>(ag, args, source, indices, first, count, base, low, high, site) -> RowGather<Rows>      rows
+//       base + indices[first + i], in [low, high); those from count on repeat the last
 //   gather_rows<Rows, Cols, T>(ag, dst, gather, column)      columns [column, +Cols) of each row -> a box, zero beyond the last;
 //       ordinary copies, asynchronous: one group
 //   gather_wait<n>(ag)                     [o] copies of all but the n youngest groups are complete, for the threads that made them
@@ -70,7 +71,7 @@
 //   signal_add(ag, flag_ptr, value, Scope)      [o] release add
 //   wait_flag(ag, args, flag_ptr, value, Scope, site)          [o] acquire; abortable
 //   wait_flags(ag, args, first_ptr, count, value, Scope, site) [o] acquire of `count` consecutive flags; abortable
-//   fetch_tile(ag, args) -> i64                 relaxed add on launch.state->next_tile
+//   fetch_tile(ag, args) -> i64                 relaxed add on launch.state->next_tile; of a warpgroup in the elected thread alone
 //   aborted(ag, args) -> bool                   relaxed read of launch.state->abort, agent-uniform
 //
 // FIFO (thread agents)

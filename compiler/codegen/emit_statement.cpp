@@ -153,8 +153,10 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::LoadValue:
             return form(s, "const i64 {name} = load_value(ag, args, args.{source}, {index}, {low}, {high}, {$wait});");
         case Op::GatherIndex:
-            return form(s, "const auto {name} = gather_index<{rows}>(ag, args, {$row_source}, args.{indices}, {first}, {count}, "
-                           "{base}, {low}, {high}, {$wait});");
+            return form(s, "{gather} = gather_index<{rows}>(ag, args, {$row_source}, args.{indices}, {first}, {count}, {base}, "
+                           "{low}, {high}, {$wait});");
+        case Op::GatherDeclare: return form(s, "RowGather<{rows}> {name};");
+        case Op::GatherTake: return form(s, "{gather} = {from};");
         case Op::GatherRows:
             return form(s, "gather_rows<{rows}, {cols}, {dtype}>(ag, sh.{dst}, {gather}, {column});");
         case Op::GatherWait: return form(s, "gather_wait<{pending}>(ag);");

@@ -23,6 +23,8 @@ Runs runs_in(Op op) {
         case Op::Map:
         case Op::Pointwise:
         case Op::StageBox:
+        case Op::GatherDeclare:
+        case Op::GatherTake:
         case Op::GatherIndex:
         case Op::GatherRows:
         case Op::GatherWait:
@@ -40,7 +42,6 @@ Runs runs_in(Op op) {
         case Op::MmaIssueOperand:
         case Op::StoreLogSumExp:
             return Runs::Warpgroup;
-        case Op::FetchTile:
         case Op::LoadBytes:
         case Op::PutBytes:
         case Op::WaitFlag:

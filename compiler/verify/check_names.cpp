@@ -131,7 +131,7 @@ private:
                 case Op::RingGet:
                 case Op::FifoReserve:
                 case Op::LoadValue:
-                case Op::GatherIndex:
+                case Op::GatherDeclare:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::Var:
@@ -213,7 +213,7 @@ private:
     void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe",   "acc", "gather", "relay", "position",
+        static const std::set<std::string> kDeclared = {"pipe",   "acc", "gather", "from", "relay", "position",
                                                         "factor", "max", "sum",   "operand"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);

@@ -57,8 +57,8 @@ static inline RowSource row_source(const u8* first, i64 columns, const u8* secon
 
 template <i64 Rows>
 struct RowGather {
-    const u8* row[Rows];
-    i64 columns;
+    const u8* row[Rows] = {};
+    i64 columns = 0;
 };
 
 // Row i is row base + indices[first + i], in [low, high); rows from count on repeat the last.

@@ -140,8 +140,7 @@ TEST(GroupedMatmulFault, RowsOfANeighbourStoredByTmaAreFound) {
 
 TEST(GroupedMatmulFault, RowsBeyondTheSegmentsEndAreFound) {
     const GroupedKernel kernel = with_fault({"valid"}, [](Statement& s) {
-        if (s.op != Op::Let || s.word("name") != "rows") return;
-        s.operands.back().expr = Expr("left ? min(tile_m, M - row) : 0");
+        replace(s, Op::Assign, "value", "min(tile_m, end - row)", "min(tile_m, M - row)");
     });
     EXPECT_NE(any_fault(kernel), "");
 }

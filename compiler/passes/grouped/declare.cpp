@@ -27,7 +27,14 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
                     {"stages", c.stages},
                     {"col_tiles", (c.n + c.tile_n - 1) / c.tile_n},
                     {"raster_group", c.raster_group}};
-    if (c.pattern.gathers()) plan->consts.push_back({"lag", c.lag});
+    if (c.pattern.gathers()) {
+        // Steps towards the next tile, so many blocks before the end of this one, or at once where there are fewer.
+        plan->consts.push_back({"lag", c.lag});
+        plan->lets = {{"fetch_at", Expr("max(k_blocks - 16, 0)")},
+                      {"put_at", Expr("max(k_blocks - 12, 0)")},
+                      {"find_at", Expr("max(k_blocks - 8, 0)")},
+                      {"index_at", Expr("max(k_blocks - 4, 0)")}};
+    }
     for (const auto& [name, max] : c.limits) plan->params.push_back({name, max, name == "experts"});
 }
 
@@ -57,6 +64,7 @@ void declare_memory(const Choices& c, Plan* plan) {
                     {"tile_row", 8, 2, 16},
                     {"tile_rows", 8, 2, 16},
                     {"tile_col", 8, 2, 16}};
+    if (c.pattern.gathers()) plan->shared.push_back({"tile_number", 8, 2, 16});
     const std::int64_t threads = c.pattern.gathers() ? 0 : 1;
     if (c.pattern.gathers()) {
         plan->barriers = {{"a_full", c.stages, 0, 1}, {"b_full", c.stages, 1, 0}};

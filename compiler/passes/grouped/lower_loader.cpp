@@ -11,14 +11,10 @@ void lower_loader(const Choices& c, Plan* plan) {
     b.add(Op::Pipe, {"ring", "2"});
     begin_scan(b, c);
     b.loop([&](Block& tile) {
-        tile.add(Op::FetchTile, {"t"});
+        tile.add(Op::FetchTile, {"fetched"});
+        tile.add(Op::Assign, {"t", "fetched"});
         find_tile(tile, c);
-        tile.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
-        tile.add(Op::RingPut, {"tile_row[ring.slot]", "row"});
-        tile.add(Op::RingPut, {"tile_rows[ring.slot]", "rows"});
-        tile.add(Op::RingPut, {"tile_col[ring.slot]", "col"});
-        tile.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
-        tile.add(Op::Advance, {"ring"});
+        tell_tile(tile, "row", "rows", "col");
         tile.add(Op::BreakIf, {"rows == 0"});
         tile.add(Op::Trace, {"load", "t"});
         tile.note("rows behind the segment's end are loaded with it and never stored");
@@ -29,7 +25,7 @@ void lower_loader(const Choices& c, Plan* plan) {
                          {"tile_m", "64", c.pattern.dtype, "a_stage[ab.slot]", "x_map[0]", "k * tile_k", "row", "0",
                           "ab_full[ab.slot]"},
                          "ab");
-            load_weights(block, c, "ab_full[ab.slot]", "ab");
+            load_weights(block, c, {"col", "expert"}, "ab_full[ab.slot]", "ab");
             block.add(Op::Advance, {"ab"});
         });
     });

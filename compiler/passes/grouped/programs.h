@@ -16,8 +16,13 @@ void lower_consumer(const Choices& choices, std::int64_t index, Plan* plan);
 
 // tile_scan.cpp: where an agent stands in the table of segments, and the tile that a number names.
 void begin_scan(Block& b, const Choices& choices);
-// After begin_scan, in a loop whose tile numbers `t` ascend: names row, rows (0: no tile is left), col and expert.
+// After begin_scan, with `t` assigned, ever larger: assigns row, rows (0: no tile is left), col and expert.
 void find_tile(Block& b, const Choices& choices);
-void load_weights(Block& b, const Choices& choices, const std::string& barrier, const std::string& edge);
+void tell_tile(Block& b, const std::string& row, const std::string& rows, const std::string& col);  // to the consumers
+
+struct WeightsAt {
+    std::string col, expert;  // names of a tile's first column and of its expert
+};
+void load_weights(Block& b, const Choices& choices, const WeightsAt& at, const std::string& barrier, const std::string& edge);
 
 }  // namespace plait::grouped

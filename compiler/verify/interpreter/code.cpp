@@ -181,11 +181,19 @@ private:
             case Op::LoadValue:
                 i.slot = declare(s.word("name"));
                 break;
+            case Op::GatherDeclare:
+                i.slot = gather(s.word("name")), gather_buffers_[s.word("name")] = -1;
+                break;
             case Op::GatherIndex:
-                gathers_[s.word("name")] = i;
+                i.slot = gather(s.word("gather"));
+                gather_buffers_[s.word("gather")] = i.buffer;
+                break;
+            case Op::GatherTake:
+                i.slot = gather(s.word("gather")), i.object = gather(s.word("from"));
+                gather_buffers_[s.word("gather")] = gather_buffers_[s.word("from")];
                 break;
             case Op::GatherRows:
-                gather(s, &i);
+                i.slot = gather(s.word("gather")), i.buffer = gather_buffers_[s.word("gather")];
                 break;
             case Op::Pipe: {
                 const std::string& name = s.word("name");
@@ -216,12 +224,12 @@ private:
         out_.code.push_back(std::move(i));
     }
 
-    // Where the rows of a gather lie: operands low and high of its gather_index, whose names keep their values.
-    void gather(const Statement& s, Instruction* i) {
-        const auto index = gathers_.find(s.word("gather"));
-        if (index == gathers_.end()) throw ScheduleError("`" + s.word("gather") + "` is not declared");
-        i->buffer = index->second.buffer;
-        i->operands.insert(i->operands.end(), index->second.operands.begin(), index->second.operands.end());
+    // Slots of a gather: number of rows, and the range that its indices were promised in.
+    int gather(const std::string& name) {
+        const int slot = declare(name + ".count");
+        if (declare(name + ".low") != slot + 1 || declare(name + ".high") != slot + 2)
+            throw InternalError("slots of a gather are not adjacent");
+        return slot;
     }
 
     void shared(const Expr& ref, Instruction* i) {
@@ -245,7 +253,7 @@ private:
     Program out_;
     std::map<std::string, int> global_, local_;
     std::map<std::string, CompiledExpr> pipe_slots_;
-    std::map<std::string, Instruction> gathers_;
+    std::map<std::string, int> gather_buffers_;  // -1: a tensor, whose rows need no flag
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;
     int next_ = 0;

@@ -53,6 +53,15 @@ bool World::execute_copy(Agent* agent, const Instruction& i) {
             agent->mma_open.push_back(event);
             return true;
         }
+        case Op::GatherDeclare:
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = 0;
+            return true;
+        case Op::GatherIndex:  // rows, first, count, base, low, high, split
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = value(*agent, i.operands[n == 0 ? 2 : 3 + n]);
+            return true;
+        case Op::GatherTake:
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = agent->slots[i.object + n];
+            return true;
         case Op::GatherRows:
             gather_rows(agent, i);
             return true;
@@ -191,10 +200,8 @@ std::int64_t World::promised_value(const Agent& agent, const Instruction& i, std
 }
 
 // Which rows the indices name is not known here: every row that may be read must be known where it was written.
-// Operands: rows, cols, column, then those of gather_index: rows, first, count, base, low, high, split.
 void World::gather_rows(Agent* agent, const Instruction& i) {
-    const std::int64_t count = value(*agent, i.operands[5]), low = value(*agent, i.operands[7]),
-                       high = value(*agent, i.operands[8]);
+    const std::int64_t count = agent->slots[i.slot], low = agent->slots[i.slot + 1], high = agent->slots[i.slot + 2];
     agent->gathers.push_back(pending(agent));
     overwrite(agent, shared(agent, i), agent->gathers.back(), i);
     if (count < 1)

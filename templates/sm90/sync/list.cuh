@@ -59,8 +59,8 @@ inline constexpr i64 kRowsAtOnce = 16;
 template <i64 Rows>
 struct RowGather {
     static_assert(Rows % kRowsAtOnce == 0, "128 threads copy 16 rows at once");
-    const u8* row[Rows / kRowsAtOnce];
-    i64 columns;
+    const u8* row[Rows / kRowsAtOnce] = {};
+    i64 columns = 0;
 };
 
 // Row i is row base + indices[first + i], in [low, high); rows from count on repeat the last.
