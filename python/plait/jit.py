@@ -1,7 +1,8 @@
 """`@plait.jit`: traces a function of tensors, compiles it on the first call per signature and launches it.
 
 The signature holds dtypes, N, K, topology, target, schedule and a *range* of M, never M itself: ranges are powers of two
-from 256 on (or the one given by `m_max`), so 20 batch sizes of one range cost one compile.
+from 256 on (or the one given by `m_max`), so 20 batch sizes of one range cost one compile. Further launch arguments (keys
+and batch of attention) have ranges of their own; numbers that belong to the graph (heads, head dim) are in the signature.
 """
 
 from __future__ import annotations
@@ -22,11 +23,19 @@ from .session import Report, Session, SimSession
 from .tensor import View, empty, is_torch, view
 
 _SMALLEST_M_RANGE = 256
+_SMALLEST_BATCH_RANGE = 16
+_STATIC = "static:"   # dims that the graph holds as numbers, see language.Dim
 
 
-def m_range(m: int) -> int:
+def m_range(m: int, smallest: int = _SMALLEST_M_RANGE) -> int:
     """Largest M of the range that m falls into."""
-    return max(_SMALLEST_M_RANGE, 1 << max(m - 1, 0).bit_length())
+    return max(smallest, 1 << max(m - 1, 0).bit_length())
+
+
+def limits_of(sizes: dict[str, int]) -> dict[str, int]:
+    """Launch arguments beside M, each with the largest value of its range."""
+    return {name: m_range(size, _SMALLEST_BATCH_RANGE if name == "batch" else _SMALLEST_M_RANGE)
+            for name, size in sizes.items() if name not in ("M", "N", "K") and not name.startswith(_STATIC)}
 
 
 @dataclass
@@ -53,13 +62,14 @@ class Warm:
 
     compiled: Compiled
     m: int
-    order: list[int]                    # argument number of each of the artifact's tensors, -1: the output
-    out_shape: tuple[int, ...]
-    out_dtype: str
+    order: list[int]                    # argument number of each of the artifact's tensors, -1 - n: output n
+    out_shapes: list[tuple[int, ...]]
+    out_dtypes: list[str]
 
 
 class JitFunction:
-    """A traced function. Call it with tensors and `session=`; the result has one output per rank of this process."""
+    """A traced function. Call it with tensors and `session=`; the result has one output per rank of this process, a tuple
+    where the function returns one."""
 
     def __init__(self, function: Callable[..., Any], schedule: Any, m_max: int | None, cache_dir: str) -> None:
         functools.update_wrapper(self, function)
@@ -91,7 +101,7 @@ class JitFunction:
             args: tensors in the function's order. With a SimSession: a list of one CPU tensor a rank (a single tensor is
                 every rank's). With a Session: this rank's CUDA tensor.
             session: where to run.
-            out: output tensor(s) [M, N] to fill; by default new ones.
+            out: output tensor(s) to fill, a tuple where the function returns one; by default new ones.
             m: rows of the gathered problem; by default what the arguments say. With a Session and a ragged M (the last
                 rank has fewer rows) `m` or `out` must be given, alike on all ranks.
 
@@ -108,30 +118,35 @@ class JitFunction:
         if len(args) != len(self._names):
             raise ArgumentError(f"{self._function.__name__} takes {len(self._names)} tensors, {len(args)} given", "")
         call = self._collect(args, session)
-        outs = None if out is None else self._as_list("out", out, session)
+        outs = None if out is None else [as_tuple(given) for given in self._as_list("out", out, session)]
         for i, given in enumerate(outs or []):
-            placed_view(given, f"out[{i}]", session)
-        compiled, rows = self._compile_for(call, outs, session, m)
-        result = self._launch(compiled, call, outs, session, rows, args)
+            for tensor in given:
+                placed_view(tensor, f"out[{i}]", session)
+        compiled, sizes = self._compile_for(call, outs, session, m)
+        result = self._launch(compiled, call, outs, session, sizes, args)
         if isinstance(session, Session):
-            names = [name if not output else "" for name, _, output in compiled.artifact.tensors]
-            order = [self._names.index(name) if name else -1 for name in names]
-            made = view(result)
-            self._warm[session][self._shapes_of(args, out, m)] = Warm(compiled, rows, order, made.shape, made.dtype)
+            made = [view(tensor) for tensor in as_tuple(result)]
+            order, outputs = [], 0
+            for name, _, output in compiled.artifact.tensors:
+                order.append(-1 - outputs if output else self._names.index(name))
+                outputs += output
+            self._warm[session][self._shapes_of(args, out, m)] = Warm(
+                compiled, sizes["M"], order, [v.shape for v in made], [v.dtype for v in made])
         return result
 
     @staticmethod
     def _shapes_of(args: tuple[Any, ...], out: Any, m: int | None) -> tuple[Any, ...]:
         """Everything of a call that the checks and the compiled signature depend on, but for the pointers."""
-        tensors = args if out is None else (*args, out)
+        tensors = args if out is None else (*args, *as_tuple(out))
         return (m, out is None,
                 *((t.shape, t.dtype, t.device, t.is_contiguous()) if is_torch(t) else None for t in tensors))
 
     @staticmethod
     def _launch_warm(warm: Warm, args: tuple[Any, ...], session: Any, out: Any) -> Any:
-        result = empty(warm.out_shape, warm.out_dtype, args[0]) if out is None else out
-        session.launch(warm.compiled.artifact, warm.m, [view(result if i < 0 else args[i]) for i in warm.order])
-        return result
+        results = as_tuple(out) if out is not None else tuple(
+            empty(shape, dtype, args[0]) for shape, dtype in zip(warm.out_shapes, warm.out_dtypes))
+        session.launch(warm.compiled.artifact, warm.m, [view(results[-1 - i] if i < 0 else args[i]) for i in warm.order])
+        return results if len(results) > 1 else results[0]
 
     def _as_list(self, name: str, value: Any, session: Any) -> list[Any]:
         if not isinstance(session, SimSession):
@@ -152,7 +167,7 @@ class JitFunction:
             views[name] = ranks
         return Call(views, session.world if isinstance(session, SimSession) else 1)
 
-    def _compile_for(self, call: Call, outs: list[Any] | None, session: Any, m: int | None) -> tuple[Compiled, int]:
+    def _compile_for(self, call: Call, outs: list[Any] | None, session: Any, m: int | None) -> tuple[Compiled, dict[str, int]]:
         dtypes = {name: ranks[0].dtype for name, ranks in call.views.items()}
         dims = {name: len(ranks[0].shape) for name, ranks in call.views.items()}
         graph, trace = self.trace(dtypes, dims)
@@ -160,40 +175,57 @@ class JitFunction:
         m_max = self._m_max or m_range(sizes["M"])
         if sizes["M"] > m_max:
             raise ArgumentError(f"M = {sizes['M']} is above m_max = {m_max}", "raise m_max of @plait.jit")
-        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], m_max, session.target, session.topology.to_json())
+        static = tuple((name, size) for name, size in sizes.items() if name.startswith(_STATIC))
+        limits = limits_of(sizes)
+        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], static, m_max, tuple(limits.items()),
+               session.target, session.topology.to_json())
         if key not in self._compiled:
-            self._compiled[key] = self._compile(graph, sizes, m_max, session)
-        return self._compiled[key], sizes["M"]
+            for tensor in graph["inputs"]:
+                tensor["shape"] = [sizes[dim] if dim.startswith(_STATIC) else dim for dim in tensor["shape"]]
+            self._compiled[key] = self._compile(graph, sizes, m_max, limits, session)
+        return self._compiled[key], sizes
 
-    def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, session: Any) -> Compiled:
+    def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, limits: dict[str, int], session: Any) -> Compiled:
         name = re.sub(r"\W+", "_", self._function.__name__).strip("_") or "kernel"
-        text = json.dumps(schedule_file(name, graph, m_max, sizes["N"], sizes["K"]))
+        text = json.dumps(schedule_file(name, graph, m_max, sizes["N"], sizes["K"], limits))
         gathers = any(op["op"] == "all_gather" for op in graph["ops"])
-        knobs = {**default_knobs(sizes["N"], gathers), **self._schedule}
+        defaults = {} if limits else default_knobs(sizes["N"], gathers)
+        knobs = {**defaults, **self._schedule}
         origin = f"@plait.jit {self._function.__name__}"
         request = _core.Request(text, origin, session.topology, session.target, knobs)
         artifact, stats = request.compile(self._cache_dir)
         return Compiled(graph, request, artifact, stats)
 
-    def _launch(self, compiled: Compiled, call: Call, outs: list[Any] | None, session: Any, m: int, args: tuple[Any, ...]) -> Any:
+    def _launch(self, compiled: Compiled, call: Call, outs: list[Any] | None, session: Any, sizes: dict[str, int],
+                args: tuple[Any, ...]) -> Any:
+        m, params = sizes["M"], {name: sizes[name] for name in limits_of(sizes)}
         first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
         ranks = range(call.ranks) if isinstance(session, SimSession) else [session.rank]
         bound, results = [], []
         for position, rank in enumerate(ranks):
-            tensors = []
-            shapes = _core.tensor_shapes(compiled.artifact, rank, m)
+            tensors, made = [], []
+            shapes = _core.tensor_shapes(compiled.artifact, rank, m, params)
+            count = sum(output for _, _, output in compiled.artifact.tensors)
+            if outs and len(outs[position]) != count:
+                raise ArgumentError(f"out[{position}] has {len(outs[position])} tensors, the function returns {count}", "")
             for (name, dtype, output), shape in zip(compiled.artifact.tensors, shapes):
                 if output:
-                    results.append(outs[position] if outs else empty(tuple(shape), dtype, first))
-                    tensors.append(view(results[-1], "out"))
+                    made.append(outs[position][len(made)] if outs else empty(tuple(shape), dtype, first))
+                    tensors.append(view(made[-1], "out"))
                 else:
                     tensors.append(call.views[name][position])
             bound.append(tensors)
+            results.append(tuple(made) if count > 1 else made[0])
         if isinstance(session, SimSession):
             self.last_report = session.launch(compiled.artifact, m, bound)
             return results
         session.launch(compiled.artifact, m, bound[0])
         return results[0]
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """The tensors of one rank's result."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def placed_view(value: Any, name: str, session: Any) -> View:
@@ -207,10 +239,11 @@ def placed_view(value: Any, name: str, session: Any) -> View:
 
 
 def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[Any] | None) -> dict[str, int]:
-    """M, N and K from the arguments' shapes. ArgumentError where two arguments disagree."""
+    """M, N, K, further launch arguments and the graph's own numbers from the arguments' shapes. ArgumentError where two
+    arguments disagree."""
     sizes: dict[str, int] = {}
     origins: dict[str, str] = {}
-    given = m if m is not None else (view(outs[0], "out").shape[0] if outs else None)
+    given = m if m is not None else (view(outs[0][0], "out").shape[0] if outs else None)
     for value in trace.inputs:
         shard = trace.shards.get(value.name, -1)
         ranks = call.views[value.name]
@@ -225,16 +258,19 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
                     size = given
             name = f"{value.name}.shape[{index}]"
             if sizes.setdefault(letter, size) != size:
-                raise ArgumentError(f"{letter} is {sizes[letter]} in {origins[letter]} and {size} in {name}", "")
+                what = letter.removeprefix(_STATIC)
+                raise ArgumentError(f"{what} is {sizes[letter]} in {origins[letter]} and {size} in {name}", "")
             origins.setdefault(letter, name)
-    for letter in "MNK":   # a graph without matmul: any size will do for the compiler to say what is missing
-        sizes.setdefault(letter, 8)
+    unnamed = 0 if limits_of(sizes) else 8   # a graph without matmul: any size will do for the compiler to say what is missing
+    for letter in "MNK":
+        sizes.setdefault(letter, unnamed)
     return sizes
 
 
-def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int) -> dict[str, Any]:
+def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int, limits: dict[str, int] | None = None) -> dict[str, Any]:
     """A schedule file with this graph and no knobs set."""
-    return {"graph": {"name": name, **graph}, "schedule": {}, "problem": {"m_max": m_max, "n": n, "k": k}}
+    problem: dict[str, Any] = {"m_max": m_max, "n": n, "k": k}
+    return {"graph": {"name": name, **graph}, "schedule": {}, "problem": {**problem, **({"limits": limits} if limits else {})}}
 
 
 def default_knobs(n: int, gathers: bool = True) -> dict[str, str]:

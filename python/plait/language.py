@@ -27,7 +27,8 @@ def user_line() -> str:
 
 @dataclass
 class Dim:
-    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name (M, N, K)."""
+    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name: M, N or K, a launch
+    argument (keys, batch), or `static:x`, a number that belongs to the graph."""
 
     origin: str
     parent: Dim | None = None
@@ -67,6 +68,13 @@ class Value:
         if not self.is_input or len(self.dims) != 2:
             raise ScheduleError(f"{user_line()}: .T of {self.name}: only a matrix argument can be transposed", "")
         return Value(self.trace, self.name, self.dtype, self.dims[::-1], True, not self.transposed)
+
+    @property
+    def mT(self) -> Value:  # noqa: N802: numpy's and torch's name
+        if not self.is_input or len(self.dims) not in (2, 3):
+            raise ScheduleError(f"{user_line()}: .mT of {self.name}: only an argument with 2 or 3 dims can be transposed", "")
+        dims = [*self.dims[:-2], self.dims[-1], self.dims[-2]]
+        return Value(self.trace, self.name, self.dtype, dims, True, not self.transposed)
 
     def __matmul__(self, other: Value) -> Value:
         return matmul(self, other)
@@ -109,21 +117,26 @@ class Trace:
                 raise ScheduleError(f"{line}: {op} of a {type(value).__name__}", "all operands are traced tensors")
             if value.trace is not self:
                 raise ScheduleError(f"{line}: {op} of {value.name}, which belongs to another trace", "")
-            if value.transposed and op != "matmul":
-                raise ScheduleError(f"{line}: {op} of a transposed tensor {value.name}", "only matmul takes x.T")
+            if value.transposed and op not in ("matmul", "grouped_matmul"):
+                raise ScheduleError(f"{line}: {op} of a transposed tensor {value.name}", "only matmul takes x.T, and grouped_matmul w.mT")
         taken = {value.name for value in self.inputs}
         result = op if op not in self.counts and op not in taken else f"{op}_{self.counts.get(op, 0)}"
         self.counts[op] = self.counts.get(op, 0) + 1
         self.ops.append({"op": op, "result": result, "inputs": [v.name for v in values], "source": line, **attributes})
         return Value(self, result, result_dtype, list(dims))
 
-    def graph(self, output: Value) -> dict[str, Any]:
-        """The graph section of a schedule file. Dims are named M, N, K after the matmul."""
-        if not isinstance(output, Value):
-            raise ScheduleError(f"{self.name} returned a {type(output).__name__}", "return one traced tensor")
-        if output.is_input:
-            raise ScheduleError(f"{self.name} returns its argument {output.name} unchanged", "")
+    def graph(self, output: Value | tuple[Value, ...]) -> dict[str, Any]:
+        """The graph section of a schedule file. Dims are named by the op that gives them meaning; those that belong to
+        the graph stand as `static:...`, for the caller to put numbers in."""
+        output, *more = output if isinstance(output, tuple) else (output,)
+        for value in (output, *more):
+            if not isinstance(value, Value):
+                raise ScheduleError(f"{self.name} returned a {type(value).__name__}", "return traced tensors")
+            if value.is_input:
+                raise ScheduleError(f"{self.name} returns its argument {value.name} unchanged", "")
+        kept = {"more_outputs": [{"name": value.name, "dtype": value.dtype} for value in more]} if more else {}
         return {
+            **kept,
             "inputs": [
                 {
                     "name": value.name,
@@ -164,6 +177,42 @@ def matmul(a: Value, b: Value) -> Value:
     return a.trace.record("matmul", [a, b], [a.dims[0], b.dims[1]], a.dtype, transpose_b=b.transposed)
 
 
+def grouped_matmul(x: Value, w: Value, offs: Value, *, rows: Value | None = None, second: Value | None = None) -> Value:
+    """Rows of each expert's segment times its weights: out[i] = x[i] @ w[e] for offs[e - 1] <= i < offs[e]; in one kernel.
+
+    Args:
+        x: [M, K], sorted by expert, bf16 or f16. With `rows`: [tokens, K], in any order.
+        w: [experts, K, N], or w.mT with w [experts, N, K]; x's dtype.
+        offs: [experts] int32 on the device: the row after each expert's last one, ascending, the last one M. The host never
+            reads it: a table that does not add up is reported by the session (`check()` on GPUs) as an ArgumentError.
+        rows: [M] int32: row i is row rows[i] of x, or, from `tokens` on, row rows[i] - tokens of `second`. Nothing is copied.
+        second: [second_tokens, K].
+
+    Experts may have no rows. M, experts and tokens are launch arguments. Returns [M, N] in x's dtype, accumulated in f32.
+    """
+    line = user_line()
+    for name, value, rank in (("x", x, 2), ("w", w, 3), ("offs", offs, 1), ("rows", rows, 1), ("second", second, 2)):
+        if value is None and name in ("rows", "second"):
+            continue
+        if not isinstance(value, Value) or len(value.dims) != rank:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise ScheduleError(f"{line}: grouped_matmul with {what} as {name}", f"{name} has {rank} dim{'s' if rank > 1 else ''}")
+        if value.transposed and name != "w":
+            raise ScheduleError(f"{line}: grouped_matmul with {value.name} transposed as {name}", "store it row-major")
+        if (value.dtype == "i32") != (name in ("offs", "rows")):
+            raise ScheduleError(f"{line}: grouped_matmul with {value.name} of dtype {value.dtype} as {name}",
+                                "offs and rows are int32, everything else bf16 or f16")
+    if second is not None and rows is None:
+        raise ScheduleError(f"{line}: grouped_matmul with a second x and no rows", "rows says which row lies where")
+    for value, dims in ((x, ("M" if rows is None else "tokens", "K")), (w, ("experts", "K", "N")), (offs, ("experts",)),
+                        (rows, ("M",)), (second, ("second_tokens", "K"))):
+        for dim, name in zip(value.dims if value is not None else (), dims):
+            dim.join(Dim(name, name=name), line)
+    m = x.dims[0] if rows is None else rows.dims[0]
+    inputs = [value for value in (x, w, offs, rows, second) if value is not None]
+    return x.trace.record("grouped_matmul", inputs, [m, w.dims[2]], x.dtype, transpose_b=w.transposed)
+
+
 def _add(x: Value, y: Value) -> Value:
     line = user_line()
     if not isinstance(x, Value) or not isinstance(y, Value):
@@ -176,6 +225,49 @@ def _add(x: Value, y: Value) -> Value:
     for mine, theirs in zip(reversed(x.dims), reversed(y.dims)):
         mine.join(theirs, line)
     return x.trace.record("bias" if len(y.dims) == 1 else "residual", [x, y], x.dims, x.dtype)
+
+
+def attention(q: Value, k: Value, v: Value, *, causal: bool = False, causal_offset: int = 0, scale: float | None = None,
+              layout: str = "bshd", lse: bool = False) -> Any:
+    """softmax(scale * q k^T) v of every head, in one kernel; nothing of size [queries, keys] touches memory.
+
+    Args:
+        q: [batch, queries, heads, head_dim] (layout `bshd`) or [batch, heads, queries, head_dim] (`bhsd`), bf16 or f16,
+            head_dim 64, 128 or 256.
+        k, v: the same with keys in place of queries; fewer heads are shared by heads / kv_heads query heads each.
+        causal: query i sees key j where j <= i + causal_offset.
+        scale: a positive number; by default 1 / sqrt(head_dim).
+        lse: also return the natural log-sum-exp of each row, [batch, heads, queries] in f32.
+
+    Batch, queries and keys are launch arguments. A row that sees no key gives 0 and -inf. Returns the result, in q's
+    layout and dtype, or (result, log-sum-exp).
+    """
+    line = user_line()
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(value, Value) or len(value.dims) != 4:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise ScheduleError(f"{line}: attention with {what} as {name}", "q, k and v have 4 dims")
+    if layout not in ("bshd", "bhsd"):
+        raise ArgumentError(f"{line}: attention layout {layout!r}", "use bshd or bhsd")
+    if scale is not None and not (isinstance(scale, (int, float)) and scale > 0):
+        raise ArgumentError(f"{line}: attention scale {scale!r}", "a positive number, or None for 1 / sqrt(head_dim)")
+    rows, heads = (1, 2) if layout == "bshd" else (2, 1)
+    for value, length, of in ((q, "M", "heads"), (k, "keys", "kv_heads"), (v, "keys", "kv_heads")):
+        for index, name in ((0, "batch"), (rows, length), (heads, f"static:{of}"), (3, "static:head_dim")):
+            named = Dim(name, name=name)
+            value.dims[index].join(named, line)
+    attributes: dict[str, Any] = {"layout": layout}
+    if causal:
+        attributes["causal"] = True
+    if causal_offset:
+        attributes["causal_offset"] = int(causal_offset)
+    if scale is not None:
+        attributes["scale"] = float(scale)
+    result = q.trace.record("attention", [q, k, v], q.dims, q.dtype, **attributes)
+    if not lse:
+        return result
+    q.trace.ops[-1]["lse"] = f"{result.name}_lse"
+    return result, Value(q.trace, f"{result.name}_lse", "f32", [q.dims[0], q.dims[heads], q.dims[rows]])
 
 
 def relu(x: Value) -> Value:

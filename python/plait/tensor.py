@@ -12,15 +12,15 @@ import numpy as np
 
 from .errors import ArgumentError
 
-ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
-_NUMPY_NAMES = {"uint16": "bf16", "float16": "f16", "float32": "f32"}
-_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32"}
-_NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
+ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4}
+_NUMPY_NAMES = {"uint16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32"}
+_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32", "torch.int32": "i32"}
+_NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32, "i32": np.int32}
 
 
 @dataclass(frozen=True)
 class View:
-    """One tensor: pointer, dtype name (bf16, f16, f32), shape, and where it lies. `owner` keeps it alive."""
+    """One tensor: pointer, dtype name (bf16, f16, f32; i32 of lists), shape, and where it lies. `owner` keeps it alive."""
 
     pointer: int
     dtype: str
@@ -41,19 +41,19 @@ def view(value: Any, name: str = "tensor") -> View:
     """The View of a contiguous numpy array or torch tensor.
 
     Raises ArgumentError where the value is neither, is not contiguous, or has a dtype other than bf16 (numpy: uint16),
-    f16 and f32.
+    f16, f32 and i32.
     """
     if is_torch(value):
         dtype = _TORCH_NAMES.get(str(value.dtype))
         if dtype is None:
-            raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32")
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32; int32 for lists")
         if not value.is_contiguous():
             raise ArgumentError(f"{name} is not contiguous: strides {tuple(value.stride())}", "pass tensor.contiguous()")
         return View(value.data_ptr(), dtype, tuple(value.shape), value.device.type, value)
     if isinstance(value, np.ndarray):
         dtype = _NUMPY_NAMES.get(value.dtype.name)
         if dtype is None:
-            raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32")
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32; int32 for lists")
         if not value.flags.c_contiguous:
             raise ArgumentError(f"{name} is not contiguous: strides {value.strides}", "pass numpy.ascontiguousarray(x)")
         return View(value.ctypes.data, dtype, tuple(value.shape), "cpu", value)
