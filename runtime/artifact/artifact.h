@@ -15,6 +15,7 @@ struct ManifestTensor {
     std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
+    bool aligned = false;                 // starts at a multiple of 16 bytes though no map is over it: rows are copied by index
 };
 struct ManifestMap {
     std::string name, dtype;

@@ -12,6 +12,7 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("shape", tensor.shape);
     visit("output", tensor.output);
     visit("args_offset", tensor.args_offset);
+    visit("aligned", tensor.aligned);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>

@@ -275,7 +275,8 @@ std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch
     put(manifest, args, 0, "launch", &launch, sizeof(launch));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
-        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+        check_tensor(manifest, expected, tensors[i], shapes[i],
+                     expected.aligned || mapped.count(expected.name) > 0);
         put(manifest, args, expected.args_offset, expected.name, &tensors[i].data, sizeof(void*));
         const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
         memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/error.h"
+
 namespace plait {
 namespace {
 
@@ -37,6 +39,21 @@ TEST(DescribeStall, WordsOutsideEveryAreaBelongToTheLastLaunch) {
         "rank 0: role inter_send, agent loader of CTA 17 waits for fifo (byte 56 of the device state) = 5, sees 4");
     EXPECT_NE(describe_stall(0, record(3, 0x100000 + 3 * kFlagLineBytes), p.places).find("entered[3]"),
               std::string::npos);
+}
+
+TEST(DescribeStall, ValueOutsideItsPromiseIsNamedWithItsBounds) {
+    Places p;
+    p.two.wait_sites.push_back({4, "compute", "loader", "offs", "value"});
+    const StallRecord value = {1, 4, 5, 100, static_cast<u64>(-7), 17, 512};
+    const std::string what = "rank 2: offs[5] is -7, it must lie in 100..512 (read by role compute, agent loader of CTA 17)";
+    EXPECT_EQ(describe_stall(2, value, p.places), what);
+    try {
+        throw_stall(2, value, p.places);
+    } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.message(), what);
+        EXPECT_NE(error.hint().find("ends of segments ascend"), std::string::npos);
+    }
+    EXPECT_THROW(throw_stall(2, record(3, 0x100000 + 8192), p.places), StallError);
 }
 
 TEST(DescribeStall, UnknownSitesAndAddressesAreShownAsTheyAre) {
