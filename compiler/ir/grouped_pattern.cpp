@@ -20,8 +20,8 @@ public:
         matmul();
         for (std::size_t i = 1; i < graph_.ops.size(); ++i) pointwise(i);
         if (graph_.output != value_) {
-            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_), "/graph/output",
-                   "a kernel has one output: the last result of the chain");
+            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_),
+                   "/graph/output", "a kernel has one output: the last result of the chain");
         }
         pattern_.output = graph_.output;
         pattern_.output_dtype = graph_.output_dtype;
@@ -45,15 +45,15 @@ private:
         used_.insert(name);
         const GraphTensor* tensor = graph_.find_input(name);
         if (tensor == nullptr) {
-            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name), where(i),
-                   kHint);
+            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name),
+                   where(i), kHint);
             return name;
         }
         std::vector<std::string> got;
         for (const Expr& e : tensor->shape) got.push_back(e.print());
         if (got != dims) {
-            report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, name, fmt::join(got, ", "), graph_.ops[i].op,
-                               fmt::join(dims, ", ")),
+            report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, name, fmt::join(got, ", "),
+                               graph_.ops[i].op, fmt::join(dims, ", ")),
                    where(i), "shapes are written with M, N, K, experts, tokens and second_tokens");
         }
         if (tensor->shard >= 0) {
@@ -61,8 +61,8 @@ private:
                    "a grouped matmul takes this rank's rows and experts; declare it without shard");
         }
         if (!dtype.empty() && tensor->dtype != dtype)
-            report(fmt::format("{} `{}` has dtype {}, {} takes {}", as, name, tensor->dtype, graph_.ops[i].op, dtype), where(i),
-                   "lists are 32-bit integers");
+            report(fmt::format("{} `{}` has dtype {}, {} takes {}", as, name, tensor->dtype, graph_.ops[i].op, dtype),
+                   where(i), "lists are 32-bit integers");
         return name;
     }
 
@@ -70,8 +70,8 @@ private:
         const GraphOp& op = graph_.ops[0];
         value_ = op.result;
         if (op.op != "grouped_matmul") {
-            report(fmt::format("op 0 {} `{}` cannot be fused, a grouped_matmul must stand here", op.op, op.result), where(0),
-                   kHint);
+            report(fmt::format("op 0 {} `{}` cannot be fused, a grouped_matmul must stand here", op.op, op.result),
+                   where(0), kHint);
             return;
         }
         pattern_.transpose_b = op.transpose_b;
@@ -84,10 +84,12 @@ private:
         const bool gathers = op.inputs.size() > 3;
         pattern_.x = input(0, op.inputs[0], "left operand", {gathers ? "tokens" : "M", "K"});
         using Dims = std::vector<std::string>;
-        pattern_.w = input(0, op.inputs[1], "weights", op.transpose_b ? Dims{"experts", "N", "K"} : Dims{"experts", "K", "N"});
+        pattern_.w =
+            input(0, op.inputs[1], "weights", op.transpose_b ? Dims{"experts", "N", "K"} : Dims{"experts", "K", "N"});
         pattern_.offs = input(0, op.inputs[2], "ends of segments", {"experts"}, "i32");
         if (gathers) pattern_.rows = input(0, op.inputs[3], "row indices", {"M"}, "i32");
-        if (op.inputs.size() > 4) pattern_.second = input(0, op.inputs[4], "second left operand", {"second_tokens", "K"});
+        if (op.inputs.size() > 4)
+            pattern_.second = input(0, op.inputs[4], "second left operand", {"second_tokens", "K"});
         if (const GraphTensor* x = graph_.find_input(pattern_.x)) pattern_.dtype = x->dtype;
     }
 
@@ -103,15 +105,16 @@ private:
         const std::size_t count = op.op == "bias" || op.op == "residual" ? 2 : 1;
         PointwiseOp step{op.op, "", op.value, op.dtype, op.source};
         if (op.inputs.size() != count) {
-            report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()), where(i),
-                   "see the op's row in the op reference");
+            report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()),
+                   where(i), "see the op's row in the op reference");
         } else {
             if (op.inputs[0] != value_) {
-                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_), where(i),
-                       "intermediate results are not kept: the ops form one chain");
+                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_),
+                       where(i), "intermediate results are not kept: the ops form one chain");
             }
             using Dims = std::vector<std::string>;
-            if (count == 2) step.tensor = input(i, op.inputs[1], op.op.c_str(), op.op == "bias" ? Dims{"N"} : Dims{"M", "N"});
+            if (count == 2)
+                step.tensor = input(i, op.inputs[1], op.op.c_str(), op.op == "bias" ? Dims{"N"} : Dims{"M", "N"});
         }
         pattern_.pointwise.push_back(step);
         value_ = op.result;

@@ -11,8 +11,8 @@ namespace plait {
 
 using Pattern = std::variant<FusedPattern, GroupedPattern>;
 
-// The pattern is chosen by the graph's ops, never by its name. Nothing where the graph does not fit; every reason is added
-// to `findings` (rule check_graph).
+// The pattern is chosen by the graph's ops, never by its name. Nothing where the graph does not fit; every reason is
+// added to `findings` (rule check_graph).
 std::optional<Pattern> match_pattern(const Graph& graph, Diagnostics* findings);
 
 // The pattern where it is of kind T: rules that concern one kind skip the others, and graphs that do not fit.

@@ -1,5 +1,6 @@
-// Values and rows that lists in memory name. What a list says is checked against what its writer promised: a value outside
-// is recorded once and counts as the nearer bound, so that the role runs on inside of its memory and to its end.
+// Values and rows that lists in memory name. What a list says is checked against what its writer promised: a value
+// outside is recorded once and counts as the nearer bound, so that the role runs on inside of its memory and to its
+// end.
 #pragma once
 #include "bulk_copy.h"
 #include "flag.h"
@@ -10,7 +11,8 @@ template <class Args>
 void report_value(Agent& ag, const Args& args, i64 index, i64 value, i64 low, i64 high, i64 site) {
     DeviceState* state = args.launch.state;
     const auto set = [&](u64* word, i64 to) {
-        ag.engine->signal(ag.handle, Lane::Members, word, static_cast<u64>(to), Update::Set, Scope::Gpu, Order::Relaxed);
+        ag.engine->signal(ag.handle, Lane::Members, word, static_cast<u64>(to), Update::Set, Scope::Gpu,
+                          Order::Relaxed);
     };
     if (ag.engine->fetch_add(ag.handle, Lane::Members, &state->stall.taken, 1, Scope::Gpu, Order::Relaxed) == 0) {
         set(&state->stall.site, site);
@@ -44,9 +46,7 @@ struct RowSource {
     const u8* second;
     i64 split;
 
-    const u8* row(i64 r) const {
-        return r < split ? first + r * columns * 2 : second + (r - split) * columns * 2;
-    }
+    const u8* row(i64 r) const { return r < split ? first + r * columns * 2 : second + (r - split) * columns * 2; }
 };
 static inline RowSource row_source(const u8* first, i64 columns) {
     return RowSource{first, columns, first, i64{1} << 62};
@@ -80,8 +80,8 @@ void gather_rows(Agent& ag, Bytes<Count>& dst, const RowGather<Rows>& gather, i6
     static_assert(Cols == kBoxColumns && sizeof(T) == 2 && Rows * Cols * 2 <= Count, "a box of 128-byte rows");
     const i64 columns = gather.columns - column < Cols ? gather.columns - column : Cols;
     for (i64 i = 0; i < Rows; i += 1) {
-        ag.engine->gather_row(ag.handle, dst.data + i * Cols * 2, gather.row[i] + column * 2, static_cast<u64>(columns) * 2,
-                              Cols * 2);
+        ag.engine->gather_row(ag.handle, dst.data + i * Cols * 2, gather.row[i] + column * 2,
+                              static_cast<u64>(columns) * 2, Cols * 2);
     }
     ag.engine->gather_commit(ag.handle);
 }

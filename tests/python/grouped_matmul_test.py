@@ -123,3 +123,17 @@ def test_uses_that_mean_nothing_are_refused(cache: str) -> None:
         second_alone(draw(64, 64), draw(1, 64, 64), ends(64), draw(8, 64), session=session)
     with pytest.raises(plait.ScheduleError, match="op 0 all_gather .* a grouped_matmul must stand here"):
         gathered(draw(64, 64), draw(1, 64, 64), ends(64), session=session)
+
+
+def test_f16_on_two_ranks_with_tables_of_their_own(cache: str) -> None:
+    @plait.jit(cache_dir=cache)
+    def layer(x, w, offs):
+        return plait.grouped_matmul(x, w.mT, offs)
+
+    half = lambda *shape, seed: pack(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32), "f16")   # noqa: E731
+    tensors = {"x": [half(130, 72, seed=1), half(130, 72, seed=2)], "w": [half(2, 64, 72, seed=3), half(2, 64, 72, seed=4)],
+               "offs": [ends(65, 65), ends(0, 130)]}
+    outputs = layer(*tensors.values(), session=plait.SimSession("1x2"))
+    graph = list(layer._compiled.values())[0].graph
+    for output, expected in zip(outputs, evaluate(graph, tensors)):
+        assert check_tiles(unpack(output, "f16"), expected, 64, 64).wrong_tiles == 0

@@ -16,13 +16,15 @@ std::int64_t shared_bytes(const Choices& c) {
     return c.stages * (c.a_stage_bytes + c.b_stage_bytes) + 2 * c.consumers * kBoxBytes + kBarrierRoom;
 }
 
-// Out of what the launch got, 168 x threads at two consumers. A gather keeps eight or more 64-bit addresses a thread: below
-// 88 registers ptxas makes them one after the other.
+// Out of what the launch got, 168 x threads at two consumers. A gather keeps eight or more 64-bit addresses a thread:
+// below 88 registers ptxas makes them one after the other.
 void choose_registers(Choices* c) {
     const bool wide = c->consumer_rows * c->tile_n > 128 * 128, gathers = c->pattern.gathers();
     c->producer_registers = gathers ? 104 : c->consumers == 2 && !wide ? 72 : 56;
     c->consumer_registers = c->consumers == 1   ? 240
-                            : c->consumers == 2 ? (gathers ? 200 : wide ? 224 : 216)
+                            : c->consumers == 2 ? (gathers ? 200
+                                                   : wide  ? 224
+                                                           : 216)
                                                 : (gathers ? 136 : 152);
 }
 

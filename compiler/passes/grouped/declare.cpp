@@ -40,7 +40,8 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
 
 void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
     const GroupedPattern& p = c.pattern;
-    for (const GraphTensor& tensor : graph.inputs) plan->tensors.push_back({tensor.name, tensor.dtype, tensor.shape, false});
+    for (const GraphTensor& tensor : graph.inputs)
+        plan->tensors.push_back({tensor.name, tensor.dtype, tensor.shape, false});
     plan->tensors.push_back({p.output, p.output_dtype, {Expr("M"), Expr("N")}, true});
 
     const auto matrix = [&](const char* name, const std::string& memory, const std::string& dtype, const char* columns,
@@ -51,7 +52,8 @@ void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
     };
     if (!p.gathers()) matrix("x_map", p.x, p.dtype, "K", "M", c.tile_m);
     // z is the expert: a box clips at N and K, and never reaches into the next expert.
-    const Exprs extent = p.transpose_b ? Exprs{Expr("K"), Expr("N"), Expr("experts")} : Exprs{Expr("N"), Expr("K"), Expr("experts")};
+    const Exprs extent =
+        p.transpose_b ? Exprs{Expr("K"), Expr("N"), Expr("experts")} : Exprs{Expr("N"), Expr("K"), Expr("experts")};
     const Exprs strides = {Expr(p.transpose_b ? "K * 2" : "N * 2"), Expr("N * K * 2")};
     plan->maps.push_back({"w_map", 0, p.w, p.dtype, 0, extent, strides, {64, p.transpose_b ? c.tile_n : 64, 1}});
     matrix("out_map", p.output, p.output_dtype, "N", "M", 64);
@@ -85,7 +87,8 @@ void declare_edges(const Choices& c, Plan* plan) {
         plan->edges = {{"a_gathered", P::Gather, S::Barrier, E::Cta, C::Mma, "a_stage"},
                        {"b_loaded", P::Bulk, S::Barrier, E::Cta, C::Mma, "b_stage"}};
     } else {
-        plan->edges = {{"ab", P::Bulk, S::Barrier, E::Cta, C::Mma, "a_stage"}};  // operands of one k block, b_stage with them
+        plan->edges = {
+            {"ab", P::Bulk, S::Barrier, E::Cta, C::Mma, "a_stage"}};  // operands of one k block, b_stage with them
     }
     plan->edges.push_back({"ab_free", P::Mma, S::Barrier, E::Cta, C::Overwrite, "a_stage"});
     plan->edges.push_back({"tile", P::Store, S::Barrier, E::Cta, C::Load, "tile_row"});
@@ -102,7 +105,8 @@ void place_roles(const Choices& c, Plan* plan) {
         agent("gather", AgentKind::Warpgroup, 0);
     else
         agent("loader", AgentKind::Thread, 0);
-    for (std::int64_t i = 0; i < c.consumers; ++i) agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, int(1 + i));
+    for (std::int64_t i = 0; i < c.consumers; ++i)
+        agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, int(1 + i));
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ private:
         b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
             wait_for_operands(block);
             block.add(Op::MmaBegin, {"acc"});
-            block.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
-                                     std::to_string(first_row_), "b_stage[ab.slot]", "k != 0"});
+            block.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc",
+                                     "a_stage[ab.slot]", std::to_string(first_row_), "b_stage[ab.slot]", "k != 0"});
             block.add(Op::MmaCommit);
             block.add(Op::MmaWait, {"0", "acc"});
             block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
@@ -79,8 +79,8 @@ private:
         });
     }
 
-    // A box of 64 rows that all belong to the segment leaves by TMA; of the last one the segment's rows are stored one by
-    // one, since TMA clips at the tensor's end and the next segment follows without a gap.
+    // A box of 64 rows that all belong to the segment leaves by TMA; of the last one the segment's rows are stored one
+    // by one, since TMA clips at the tensor's end and the next segment follows without a gap.
     void store(Block& b) {
         const std::int64_t boxes = c_.consumer_rows / 64 * (c_.tile_n / 64);
         std::int64_t count = 0;

@@ -1,9 +1,9 @@
 // The gather of rows named by a list: one warpgroup that copies rows by index and loads the weights beside them.
 //
-// There is no warp left for a loader, so the warpgroup takes tiles as well: its elected thread fetches the number and hands
-// it to the others. All of that happens in steps inside the loop over k of the tile before, each shorter than a block
-// takes, with the rows of the next tile ready when it begins. Copies of a block are announced `lag` blocks later, over the
-// border of a tile as well: a thread never waits for what it has just asked for.
+// There is no warp left for a loader, so the warpgroup takes tiles as well: its elected thread fetches the number and
+// hands it to the others. All of that happens in steps inside the loop over k of the tile before, each shorter than a
+// block takes, with the rows of the next tile ready when it begins. Copies of a block are announced `lag` blocks later,
+// over the border of a tile as well: a thread never waits for what it has just asked for.
 #include "compiler/passes/grouped/programs.h"
 #include "compiler/passes/place_roles.h"
 
@@ -76,7 +76,9 @@ void lower_gather(const Choices& c, Plan* plan) {
                 step.add(Op::FetchTile, {"fetched"});
                 step.add(Op::Assign, {"number", "fetched"});
             });
-            block.when("k == put_at", [&](Block& step) { step.add(Op::RingPut, {"tile_number[numbers.slot]", "number"}); });
+            block.when("k == put_at", [&](Block& step) {
+                step.add(Op::RingPut, {"tile_number[numbers.slot]", "number"});
+            });
             block.when("k == find_at", [&](Block& step) { next_tile(step, c, "found"); });
             block.when("k == index_at", [&](Block& step) { next_rows(step, c); });
         });

@@ -11,9 +11,9 @@ Plan lower(const Graph& graph, const GroupedPattern& pattern, const Schedule& sc
     Plan plan;
     declare(graph, target, choices, &plan);  // sizes, memory, barriers, edges, agents
     if (pattern.gathers())
-        lower_gather(choices, &plan);        // one warpgroup copies rows and loads weights
+        lower_gather(choices, &plan);  // one warpgroup copies rows and loads weights
     else
-        lower_loader(choices, &plan);        // one thread loads both
+        lower_loader(choices, &plan);  // one thread loads both
     for (std::int64_t i = 0; i < choices.consumers; ++i) lower_consumer(choices, i, &plan);
     return plan;
 }

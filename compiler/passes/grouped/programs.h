@@ -23,6 +23,7 @@ void tell_tile(Block& b, const std::string& row, const std::string& rows, const 
 struct WeightsAt {
     std::string col, expert;  // names of a tile's first column and of its expert
 };
-void load_weights(Block& b, const Choices& choices, const WeightsAt& at, const std::string& barrier, const std::string& edge);
+void load_weights(Block& b, const Choices& choices, const WeightsAt& at, const std::string& barrier,
+                  const std::string& edge);
 
 }  // namespace plait::grouped

@@ -1,7 +1,7 @@
 // From the number of a tile to its place: a walk through the ends of the segments.
 //
-// Experts in ascending order have ceil(rows / tile_m) x col_tiles tiles each, none where they have no rows. `before` counts
-// the tiles of the experts before `expert`, whose rows are [first, end).
+// Experts in ascending order have ceil(rows / tile_m) x col_tiles tiles each, none where they have no rows. `before`
+// counts the tiles of the experts before `expert`, whose rows are [first, end).
 #include "compiler/passes/grouped/programs.h"
 
 namespace plait::grouped {
@@ -45,15 +45,18 @@ void tell_tile(Block& b, const std::string& row, const std::string& rows, const 
     b.add(Op::Advance, {"ring"});
 }
 
-void load_weights(Block& b, const Choices& c, const WeightsAt& at, const std::string& barrier, const std::string& edge) {
+void load_weights(Block& b, const Choices& c, const WeightsAt& at, const std::string& barrier,
+                  const std::string& edge) {
     if (c.pattern.transpose_b) {
-        b.signal(Op::LoadBoxes,
-                 {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "w_map[0]", "k * tile_k", at.col, at.expert, barrier},
-                 edge);
+        b.signal(
+            Op::LoadBoxes,
+            {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "w_map[0]", "k * tile_k", at.col, at.expert, barrier},
+            edge);
     } else {
-        b.signal(Op::LoadBoxes,
-                 {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "w_map[0]", at.col, "k * tile_k", at.expert, barrier},
-                 edge);
+        b.signal(
+            Op::LoadBoxes,
+            {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "w_map[0]", at.col, "k * tile_k", at.expert, barrier},
+            edge);
     }
 }
 
