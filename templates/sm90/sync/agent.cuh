@@ -31,7 +31,9 @@ struct Agent {
 
 PLAIT_DEVICE Agent make_agent() {
     const u32 warp = ptx::broadcast(threadIdx.x / 32);
-    return Agent{blockIdx.x, gridDim.x, warp / 4, warp % 4, threadIdx.x % 32, false, warp >= 4};
+    const u32 warpgroup = warp / 4;
+    // By the value that the kernel's entry branches on, so that it is a constant in each branch.
+    return Agent{blockIdx.x, gridDim.x, warpgroup, warp % 4, threadIdx.x % 32, false, warpgroup != 0};
 }
 
 // Dynamic shared memory of the CTA. Nothing static is declared, so that it starts at the window's first 1024 bytes' end.
