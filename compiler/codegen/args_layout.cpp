@@ -49,6 +49,11 @@ std::vector<ArgsField> args_layout(const Plan& plan) {
         fields.push_back({tensor.name, "tensor", offset, 8});
         offset += 8;
     }
+    for (const TensorDef& tensor : plan.tensors) {
+        if (!tensor.strided) continue;
+        fields.push_back({tensor.pitch(), "pitch", offset, 8});
+        offset += 8;
+    }
     for (const ParamDef& param : plan.params) {
         fields.push_back({param.name, "param", offset, 8});
         offset += 8;

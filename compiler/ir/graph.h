@@ -23,7 +23,7 @@ struct Arity {
 struct GraphOpSpec {
     std::string name;
     Arity inputs = 1;
-    std::string attribute;         // dim transpose_b value dtype none
+    std::string attribute;         // dim transpose_b value dtype attention none
     std::string doc;
 };
 const std::vector<GraphOpSpec>& graph_ops();
@@ -36,8 +36,21 @@ struct GraphTensor {
     int shard = -1;
 };
 
+// Of an attention op. All of it is numerics but `layout` and `lse`: a schedule never changes a bit of the result.
+struct AttentionAttributes {
+    bool causal = false;                  // query i sees key j where j <= i + causal_offset
+    std::int64_t causal_offset = 0;
+    double scale = 0;                     // of the scores; 0: 1 / sqrt(head dim)
+    std::string layout = "bshd";          // or bhsd: order of batch, sequence, head and head dim, in q, k, v and the result
+    std::int64_t key_block = 0;           // keys of one step of the online softmax; 0: by head dim
+    double rescale_threshold = 8;         // a row keeps its maximum until it grows by more, in powers of two
+    std::string lse;                      // name of the log-sum-exp, [batch, heads, M] in f32, natural; empty: none
+    bool operator==(const AttentionAttributes&) const = default;
+};
+
 // op: all_gather (attrs dim), matmul (attrs transpose_b), bias, residual, scale (attrs value), relu, gelu, gelu_tanh,
-// silu, cast (attrs dtype), grouped_matmul (attrs transpose_b). The list with arities and docs is compiler/ir/ops.def.
+// silu, cast (attrs dtype), attention (its attributes), grouped_matmul (attrs transpose_b). The list with arities and docs
+// is compiler/ir/ops.def.
 struct GraphOp {
     std::string op;
     std::string result;
@@ -46,6 +59,7 @@ struct GraphOp {
     bool transpose_b = false;             // matmul: b is [N, K]; grouped_matmul: w is [experts, N, K]
     double value = 1.0;                   // scale
     std::string dtype;                    // cast
+    AttentionAttributes attention;        // attention
     std::string source;                   // "file.py:12", a comment; not part of identity
 };
 
@@ -54,12 +68,18 @@ struct Numerics {
     std::string k_order = "ascending";    // one pass over k, no split
 };
 
+struct GraphOutput {
+    std::string name;
+    std::string dtype;
+};
+
 struct Graph {
     std::string name;
     std::vector<GraphTensor> inputs;
     std::vector<GraphOp> ops;
     std::string output;                   // the last result
     std::string output_dtype = "bf16";
+    std::vector<GraphOutput> more_outputs;    // side results that are kept, such as a log-sum-exp
     Numerics numerics;
 
     const GraphTensor* find_input(const std::string& name) const;

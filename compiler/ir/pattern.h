@@ -4,15 +4,19 @@
 #include <optional>
 #include <variant>
 
+#include "compiler/ir/attention_pattern.h"
 #include "compiler/ir/fused_pattern.h"
 #include "compiler/ir/grouped_pattern.h"
 
 namespace plait {
 
-using Pattern = std::variant<FusedPattern, GroupedPattern>;
+using Pattern = std::variant<FusedPattern, AttentionPattern, GroupedPattern>;
 
-// The pattern is chosen by the graph's ops, never by its name. Nothing where the graph does not fit; every reason is
-// added to `findings` (rule check_graph).
+// Whether the graph is meant as attention, fit or not: rules of the fused pattern's sizes and knobs leave it alone.
+bool is_attention(const Graph& graph);
+
+// The pattern is chosen by the graph's ops, never by its name. Nothing where the graph does not fit; every reason is added
+// to `findings` (rule check_graph).
 std::optional<Pattern> match_pattern(const Graph& graph, Diagnostics* findings);
 
 // The pattern where it is of kind T: rules that concern one kind skip the others, and graphs that do not fit.

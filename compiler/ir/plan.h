@@ -4,7 +4,7 @@
 // identifiers; the emitted source uses the same ones. Sizes that depend on M (rows of the problem, a launch argument)
 // are expressions; storage is sized by M_max.
 //
-// Names every expression may use: M, the plan's params (further launch arguments), rank, world, node, nodes, local,
+// Names every expression may use: M, the plan's params (further launch arguments), pitches of its strided tensors, rank, world, node, nodes, local,
 // locals (ranks of this node), cta, ctas, epoch (after Enter), the plan's consts and lets, and what the agent's
 // statements declare.
 #pragma once
@@ -75,8 +75,10 @@ struct ParamDef {                // a launch argument beside M; the tensor exten
 struct TensorDef {               // a caller's tensor
     std::string name;
     std::string dtype;           // bf16 f16 f32; i32 for lists that a plan reads
-    std::vector<Expr> shape;     // of this rank's part, row-major, rows contiguous
+    std::vector<Expr> shape;     // of this rank's part, row-major
     bool output = false;
+    bool strided = false;        // rows may lie apart: NAME_pitch, a name of every expression, is their distance in bytes
+    std::string pitch() const { return name + "_pitch"; }   // a strided one's; a multiple of 16, at least a row's bytes
 };
 struct BufferDef {               // symmetric: same offset in every rank's workspace
     std::string name;

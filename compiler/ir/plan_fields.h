@@ -25,6 +25,7 @@ void visit_fields(Visitor& visit, TensorDef& tensor) {
     visit("dtype", tensor.dtype);
     visit("shape", tensor.shape);
     visit("output", tensor.output);
+    visit("strided", tensor.strided);
 }
 template <class Visitor>
 void visit_fields(Visitor& visit, BufferDef& buffer) {

@@ -10,14 +10,14 @@ using Exprs = std::vector<Expr>;
 // Whole tensor of `rows` rows: one map, z is 0.
 MapDef flat_map(const char* name, const std::string& memory, const std::string& dtype, const char* columns,
                 const char* rows, std::vector<std::int64_t> box) {
-    const Expr pitch(fmt::format("{} * 2", columns));
+    const Expr pitch(memory + "_pitch");
     return {name,
             0,
             memory,
             dtype,
             0,
             {Expr(columns), Expr(rows), Expr(1)},
-            {pitch, Expr(fmt::format("{} * 2 * {}", columns, rows))},
+            {pitch, Expr(fmt::format("{}_pitch * {}", memory, rows))},
             std::move(box)};
 }
 
@@ -46,14 +46,15 @@ void output_maps(const Choices& c, Plan* plan) {
         plan->maps.push_back(flat_map("c_map", p.output, p.output_dtype, "N", "a_rows", box));
         return;
     }
-    const Exprs strides = {Expr("N * 2"), Expr("shard * N * 2")};
+    const std::string pitch = p.output + "_pitch";
+    const Exprs strides = {Expr(pitch), Expr("shard * " + pitch)};
     plan->maps.push_back(
         {"c_map", 0, p.output, p.output_dtype, 0, {Expr("N"), Expr("shard"), Expr("tail")}, strides, box});
     plan->maps.push_back({"c_map",
                           1,
                           p.output,
                           p.output_dtype,
-                          Expr("tail * shard * N * 2"),
+                          Expr("tail * shard * " + pitch),
                           {Expr("N"), Expr("tail_rows"), Expr(1)},
                           strides,
                           box});
@@ -69,9 +70,10 @@ void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
             shape[0] = Expr("a_rows");
         else if (tensor.shard == 0)
             shape[0] = Expr(output_rows);
-        plan->tensors.push_back({tensor.name, tensor.dtype, std::move(shape), false});
+        const bool matrix = shape.size() > 1;
+        plan->tensors.push_back({tensor.name, tensor.dtype, std::move(shape), false, matrix});
     }
-    plan->tensors.push_back({c.pattern.output, c.pattern.output_dtype, {Expr(output_rows), Expr("N")}, true});
+    plan->tensors.push_back({c.pattern.output, c.pattern.output_dtype, {Expr(output_rows), Expr("N")}, true, true});
     operand_maps(c, plan);
     output_maps(c, plan);
 }

@@ -2,6 +2,9 @@
 #include "compiler/passes/lower.h"
 
 #include "compiler/ir/pattern.h"
+#include "compiler/passes/attention/choices.h"
+#include "compiler/passes/attention/declare.h"
+#include "compiler/passes/attention/lower.h"
 #include "compiler/passes/choices.h"
 #include "compiler/passes/declare_edges.h"
 #include "compiler/passes/declare_sizes.h"
@@ -32,6 +35,20 @@ Plan lower_pattern(const FusedPattern& pattern, const Graph& graph, const Schedu
     lower_intra_comm(choices, &plan);              // own and arrived shards to the other ranks of the node
     lower_protocol(choices, &plan);                // entry signals, host lines
     lower_compute(choices, &plan);                 // tiles
+    return plan;
+}
+
+// attention, on each rank's own tensors
+Plan lower_pattern(const AttentionPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    const attention::Choices choices = attention::resolve_choices(pattern, schedule, problem, topology);
+    Plan plan;
+    attention::declare_sizes(graph, target, choices, &plan);
+    attention::declare_tensors(graph, choices, &plan);
+    attention::declare_memory(choices, &plan);  // shared memory and the hand-overs in it
+    attention::declare_agents(choices, &plan);
+    attention::lower_loader(choices, &plan);  // tiles, queries, keys, values
+    for (std::int64_t i = 0; i < choices.consumers; ++i) attention::lower_consumer(choices, i, &plan);
     return plan;
 }
 

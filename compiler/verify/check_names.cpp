@@ -64,7 +64,13 @@ private:
             define(let.name, "let");
             globals_.insert(let.name);
         }
-        for (const TensorDef& t : plan_.tensors) define(t.name, "tensor");
+        for (const TensorDef& t : plan_.tensors) {
+            define(t.name, "tensor");
+            if (t.strided) define(t.pitch(), "pitch"), globals_.insert(t.pitch());
+            if (t.strided && t.shape.size() != 2)
+                report(fmt::format("tensor `{}` is strided and has {} dimensions", t.name, t.shape.size()), "tensor " + t.name,
+                       "matrices have rows that may lie apart");
+        }
         for (const BufferDef& b : plan_.buffers) define(b.name, "buffer");
         for (const FlagDef& f : plan_.flags) define(f.name, "flags");
         for (const SharedDef& s : plan_.shared) define(s.name, "shared");
@@ -147,7 +153,8 @@ private:
                     break;
                 case Op::AccDeclare:
                 case Op::RowDeclare:
-                case Op::AsOperand:
+                case Op::PartDeclare:
+                case Op::OperandDeclare:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::For:
@@ -213,8 +220,8 @@ private:
     void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe",   "acc", "gather", "from", "relay", "position",
-                                                        "factor", "max", "sum",   "operand"};
+        static const std::set<std::string> kDeclared = {"pipe", "acc",  "relay",   "position", "factor", "max",
+                                                        "sum",  "part", "operand", "second",   "third", "gather", "from"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {

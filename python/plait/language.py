@@ -60,6 +60,7 @@ class Value:
     dims: list[Dim]
     is_input: bool = False
     transposed: bool = False
+    folded: bool = False     # dims but the last are the rows of one matrix
 
     __array_ufunc__ = None   # numpy must not take the other side of an operator
 
@@ -90,6 +91,12 @@ class Value:
         return self.trace.record("scale", [self], self.dims, self.dtype, value=float(factor))
 
     __rmul__ = __mul__
+
+    def fold(self) -> None:
+        """Makes a batch of matrices (an argument with more than 2 dims) the one matrix of all its rows."""
+        if self.is_input and len(self.dims) > 2:
+            self.dims = [Dim(f"rows of {self.name}"), self.dims[-1]]
+            self.folded = True
 
     def __bool__(self) -> bool:
         raise ScheduleError(f"{user_line()}: the truth of traced value {self.name} is not known", "trace has no branches")
@@ -153,8 +160,11 @@ class Trace:
 
 
 def all_gather(x: Value, dim: int = 0) -> Value:
-    """x with the shards of all ranks along `dim`: x [M/world, K] on each rank -> [M, K]."""
+    """x with the shards of all ranks along `dim`: x [M/world, K] on each rank -> [M, K]. Dims but the last are folded:
+    x [B/world, S, K] -> [B, S, K], where every rank's rows must be a shard of B * S rows."""
     trace = x.trace
+    if dim == 0:
+        x.fold()
     result = trace.record("all_gather", [x], x.dims, x.dtype, dim=dim)
     if x.is_input:
         trace.shards[x.name] = dim
@@ -162,8 +172,12 @@ def all_gather(x: Value, dim: int = 0) -> Value:
 
 
 def matmul(a: Value, b: Value) -> Value:
-    """a [M, K] @ b [K, N] (or b.T with b [N, K]) -> [M, N], accumulated in f32, rounded once to a's dtype at the end."""
+    """a [M, K] @ b [K, N] (or b.T with b [N, K]) -> [M, N], accumulated in f32, rounded once to a's dtype at the end.
+
+    Dims of a but the last are folded: a [B, S, K] @ b [K, N] -> [B, S, N]."""
     line = user_line()
+    if isinstance(a, Value):
+        a.fold()
     for value in (a, b):
         if not isinstance(value, Value) or len(value.dims) != 2:
             what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else type(value).__name__
@@ -218,8 +232,10 @@ def _add(x: Value, y: Value) -> Value:
     if not isinstance(x, Value) or not isinstance(y, Value):
         other = y if isinstance(x, Value) else x
         raise ScheduleError(f"{line}: + with a {type(other).__name__}", "add a vector [N] (bias) or a matrix [M, N]")
-    if len(x.dims) < len(y.dims) or (x.is_input and not y.is_input):
+    if (x.is_input and not y.is_input) or (x.is_input == y.is_input and len(x.dims) < len(y.dims)):
         x, y = y, x
+    if len(x.dims) == 2:
+        y.fold()
     if len(x.dims) != 2 or len(y.dims) not in (1, 2):
         raise ScheduleError(f"{line}: + of {x.name} with {len(x.dims)} dims and {y.name} with {len(y.dims)}", "")
     for mine, theirs in zip(reversed(x.dims), reversed(y.dims)):

@@ -36,6 +36,7 @@ private:
     static ordered_json to_json(const ManifestParam& value) { return from_fields(value); }
     static ordered_json to_json(const ManifestLet& value) { return from_fields(value); }
     static ordered_json to_json(const WaitSite& value) { return from_fields(value); }
+    static ordered_json to_json(const ManifestFlags& value) { return from_fields(value); }
     template <class T>
     static ordered_json to_json(const std::vector<T>& values) {
         ordered_json json = ordered_json::array();
@@ -65,6 +66,7 @@ public:
     void operator()(const char* key, std::vector<ManifestParam>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestLet>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<WaitSite>& values) { read_objects(key, values); }
+    void operator()(const char* key, std::vector<ManifestFlags>& values) { read_objects(key, values); }
 
 private:
     template <class T>
@@ -150,6 +152,11 @@ private:
             check_names(pointer + "/shape", tensor.shape);
             check_offset(pointer + "/args_offset", tensor.args_offset, sizeof(void*),
                          "pointer of tensor " + tensor.name);
+            if (!tensor.pitch.empty()) {
+                check_offset(pointer + "/pitch_offset", tensor.pitch_offset, sizeof(std::int64_t), "pitch of tensor " + tensor.name);
+                if (!known_.insert(tensor.pitch).second)
+                    findings_.add(pointer + "/pitch", fmt::format("{} is already a launch value", tensor.pitch));
+            }
             if (!tensors_.insert(tensor.name).second)
                 findings_.add(pointer + "/name", fmt::format("tensor {} stands twice", tensor.name));
         }

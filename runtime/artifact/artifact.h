@@ -15,6 +15,8 @@ struct ManifestTensor {
     std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
+    std::string pitch;                    // name of the distance of its rows in bytes; empty: rows are contiguous
+    std::uint64_t pitch_offset = 0;       // where the kernel reads it
     bool aligned = false;                 // starts at a multiple of 16 bytes though no map is over it: rows are copied by index
 };
 struct ManifestMap {
@@ -39,6 +41,7 @@ struct WaitSite {
     std::string role, agent, flag;        // flag: of a value the list that it is read from
     std::string kind = "wait";            // wait, value
 };
+struct ManifestFlags { std::string name; std::uint64_t offset = 0, count = 0; };   // from the artifact's area, 8 bytes each
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 
 struct Manifest {
@@ -59,6 +62,7 @@ struct Manifest {
     std::vector<ManifestTensor> tensors;
     std::vector<ManifestMap> maps;
     std::vector<WaitSite> wait_sites;
+    std::vector<ManifestFlags> flags;
     std::int64_t registers = 0, spill_bytes = 0, local_bytes = 0;
     std::vector<std::string> ptxas_messages;
 

@@ -12,6 +12,8 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("shape", tensor.shape);
     visit("output", tensor.output);
     visit("args_offset", tensor.args_offset);
+    visit("pitch", tensor.pitch);
+    visit("pitch_offset", tensor.pitch_offset);
     visit("aligned", tensor.aligned);
 }
 template <class Visitor, class Any>
@@ -51,6 +53,13 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("kind", site.kind);
 }
 template <class Visitor, class Any>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestFlags>
+void visit_fields(Visitor& visit, Any& flags) {
+    visit("name", flags.name);
+    visit("offset", flags.offset);
+    visit("count", flags.count);
+}
+template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, Manifest>
 void visit_fields(Visitor& visit, Any& manifest) {
     visit("abi_version", manifest.abi_version);
@@ -77,6 +86,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("tensors", manifest.tensors);
     visit("maps", manifest.maps);
     visit("wait_sites", manifest.wait_sites);
+    visit("flags", manifest.flags);
     visit("registers", manifest.registers);
     visit("spill_bytes", manifest.spill_bytes);
     visit("local_bytes", manifest.local_bytes);

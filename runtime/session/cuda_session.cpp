@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -40,11 +42,12 @@ std::string uuid_text(const cu::Uuid& uuid) {
 
 }  // namespace
 
-CudaSession::PinnedLayout::PinnedLayout(const SessionOptions& options)
+CudaSession::PinnedLayout::PinnedLayout(const SessionOptions& options, int world)
     : fifo(round_up(sizeof(HostLines), kPinnedPage)),
       arrivals(round_up(fifo + options.fifo_slots * sizeof(TransferCommand), kPinnedPage)),
       mirror(round_up(arrivals + options.arrival_slots * sizeof(Arrival), kPinnedPage)),
-      bytes(mirror + sizeof(DeviceState)) {}
+      record(round_up(mirror + sizeof(DeviceState) + session_area_bytes(static_cast<u64>(world)), kPinnedPage)),
+      bytes(record + sizeof(StallRecord)) {}
 
 std::unique_ptr<Session> Session::create(const Topology& topology, int rank, std::shared_ptr<Rendezvous> rendezvous,
                                          std::shared_ptr<const Driver> driver, const SessionOptions& options) {
@@ -62,7 +65,7 @@ CudaSession::CudaSession(const Topology& topology, int rank, std::shared_ptr<Ren
     : topology_(topology),
       place_(place_of(rank, topology.nodes, topology.gpus_per_node)),
       options_(options),
-      layout_(options),
+      layout_(options, topology.world()),
       driver_(std::move(driver)),
       context_(std::move(context)),
       group_(std::move(rendezvous), rank, topology.world(), options.rendezvous_timeout_ns) {
@@ -140,7 +143,7 @@ void CudaSession::make_workspace() {
         if (place_.nodes > 1 || rank / place_.locals == place_.node) workspace.mapped_ranks.push_back(rank);
     }
     workspace_ = std::make_unique<SymmetricWorkspace>(driver_, workspace, all_gather());
-    next_area_ = round_up(kEnteredOffset + place_.world * kFlagLineBytes, kAreaAlignment);
+    next_area_ = round_up(session_area_bytes(static_cast<u64>(place_.world)), kAreaAlignment);
     workspace_->grow(next_area_);
     const std::string outcome = outcome_of([&] {
         make_rings();
@@ -177,6 +180,7 @@ void CudaSession::make_network() {
     network.rings.arrivals = reinterpret_cast<Arrival*>(pinned_->host() + layout_.arrivals);
     network.rings.arrival_slots = options_.arrival_slots;
     network.rings.lines = lines();
+    network.ranks_per_node = place_.locals;
     network_ = std::make_unique<CudaNetwork>(network);
 }
 
@@ -209,11 +213,12 @@ int CudaSession::attach(const Artifact& artifact) {
                 rank, place_.rank, outcomes[rank], loaded),
             "attach the same artifacts in the same order on all ranks");
     }
-    const std::uint64_t bytes = artifact.manifest.workspace_bytes;
+    // An area also says which artifact a record is of: none is empty.
+    const std::uint64_t bytes = std::max<std::uint64_t>(artifact.manifest.workspace_bytes, 1);
     workspace_->grow(next_area_ + bytes);
     // Nobody launches before every rank's flags are zero.
     const std::string zeroed = outcome_of([&] {
-        if (bytes > 0) zero(workspace_->base(place_.rank) + next_area_, bytes, "the artifact's area");
+        if (artifact.manifest.workspace_bytes > 0) zero(workspace_->base(place_.rank) + next_area_, bytes, "the artifact's area");
         control_->synchronize("zeroing the artifact's area");
         return "zeroed";
     });

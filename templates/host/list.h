@@ -7,22 +7,14 @@
 
 namespace plait {
 
+// The record says which artifact it was: kernels that do not communicate have no relay that does.
 template <class Args>
 void report_value(Agent& ag, const Args& args, i64 index, i64 value, i64 low, i64 high, i64 site) {
-    DeviceState* state = args.launch.state;
-    const auto set = [&](u64* word, i64 to) {
-        ag.engine->signal(ag.handle, Lane::Members, word, static_cast<u64>(to), Update::Set, Scope::Gpu,
-                          Order::Relaxed);
-    };
-    if (ag.engine->fetch_add(ag.handle, Lane::Members, &state->stall.taken, 1, Scope::Gpu, Order::Relaxed) == 0) {
-        set(&state->stall.site, site);
-        set(&state->stall.flag, index);
-        set(&state->stall.expected, low);
-        set(&state->stall.most, high);
-        set(&state->stall.seen, value);
-        set(&state->stall.cta, ag.cta);
-    }
-    set(&state->abort, 1);
+    u64* artifact = &args.launch.state->stall.artifact;
+    if (word_peek(ag, &args.launch.state->stall.taken, Scope::Gpu) == 0)
+        word_poke(ag, artifact, args.launch.artifact_offset, Scope::Gpu);
+    give_up(ag, args, Finding{AbortCause::Value, reinterpret_cast<const u64*>(index), static_cast<u64>(low),
+                              static_cast<u64>(value), static_cast<u64>(site), static_cast<u64>(high)});
 }
 
 template <class Args>

@@ -19,6 +19,7 @@ struct Agent {
     i64 cta, ctas;
     u32 warpgroup, warp, lane;   // warp: of the warpgroup
     bool stopped;                // a wait gave up: this agent signals no more, since a flag implies data
+    i32 work;                    // tile or chunk that it is at, for a stall's record; -1: none
     bool group;                  // 128 threads; the kernel's entry says so where warpgroup 0 is one agent
 
     PLAIT_DEVICE bool is_group() const { return group; }
@@ -33,7 +34,7 @@ PLAIT_DEVICE Agent make_agent() {
     const u32 warp = ptx::broadcast(threadIdx.x / 32);
     const u32 warpgroup = warp / 4;
     // By the value that the kernel's entry branches on, so that it is a constant in each branch.
-    return Agent{blockIdx.x, gridDim.x, warpgroup, warp % 4, threadIdx.x % 32, false, warpgroup != 0};
+    return Agent{blockIdx.x, gridDim.x, warpgroup, warp % 4, threadIdx.x % 32, false, -1, warpgroup != 0};
 }
 
 // Dynamic shared memory of the CTA. Nothing static is declared, so that it starts at the window's first 1024 bytes' end.
@@ -59,6 +60,6 @@ PLAIT_DEVICE void agent_sync(Agent& ag) {
     if (ag.is_group()) ptx::sync_warpgroup(ag.warpgroup == 0 ? 7 : ag.warpgroup);
 }
 
-PLAIT_DEVICE void trace(Agent&, TraceKind, i64) {}
+PLAIT_DEVICE void trace(Agent& ag, TraceKind kind, i64 value) { ag.work = kind == TraceKind::Idle ? -1 : static_cast<i32>(value); }
 
 }  // namespace plait

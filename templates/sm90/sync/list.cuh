@@ -2,24 +2,19 @@
 // is recorded once and counts as the nearer bound, so that the role runs on inside of its memory and to its end.
 #pragma once
 #include "../ptx/copy_async.cuh"
-#include "../ptx/memory.cuh"
 #include "bulk_copy.cuh"
+#include "flag.cuh"
 
 namespace plait {
 
+// The record says which artifact it was: kernels that do not communicate have no relay that does.
 template <class Args>
 PLAIT_DEVICE void report_value(Agent& ag, const Args& args, i64 index, i64 value, i64 low, i64 high, i64 site) {
-    DeviceState* state = args.launch.state;
-    if (ptx::claim(&state->stall.taken)) {
-        state->stall.site = static_cast<u64>(site);
-        state->stall.flag = static_cast<u64>(index);
-        state->stall.expected = static_cast<u64>(low);
-        state->stall.most = static_cast<u64>(high);
-        state->stall.seen = static_cast<u64>(value);
-        state->stall.cta = static_cast<u64>(ag.cta);
-    }
-    ptx::store_release_sys(&state->abort, 1);
-    ptx::store_release_sys(&args.launch.host->abort, 1);   // the host's next launch refuses, see Session::launch
+    u64* artifact = &args.launch.state->stall.artifact;
+    if (word_peek(ag, &args.launch.state->stall.taken, Scope::Gpu) == 0)
+        word_poke(ag, artifact, args.launch.artifact_offset, Scope::Gpu);
+    give_up(ag, args, Finding{AbortCause::Value, reinterpret_cast<const u64*>(index), static_cast<u64>(low),
+                              static_cast<u64>(value), static_cast<u64>(site), static_cast<u64>(high)});
 }
 
 template <class Args>

@@ -30,13 +30,13 @@ struct Args {
     TensorMap c_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, c, 248);
-PLAIT_AT_OFFSET(Args, a_map, 256);
-PLAIT_AT_OFFSET(Args, b_map, 384);
-PLAIT_AT_OFFSET(Args, c_map, 512);
-static_assert(sizeof(Args) == 640);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, c, 256);
+PLAIT_AT_OFFSET(Args, a_map, 320);
+PLAIT_AT_OFFSET(Args, b_map, 448);
+PLAIT_AT_OFFSET(Args, c_map, 576);
+static_assert(sizeof(Args) == 704);
 
 struct Shared {
     alignas(1024) Bytes<16384> a_stage[4];
@@ -212,6 +212,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -221,6 +227,7 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     constexpr bool thread_agents[] = {true, false, false};
     Agent ag = make_agent(*host_cta, thread_agents[host_cta->agent_index]);
     if (host_cta->agent_index == 0) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -246,5 +253,5 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
         }
     }
     cta_barrier(ag);
-    if (host_cta->agent_index == 0) leave(ag, args);
+    if (cta_any(ag, host_cta->agent_index == 0 && leave(ag, args))) invalidate_outputs(ag, args);
 }

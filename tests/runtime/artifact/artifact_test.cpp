@@ -23,6 +23,7 @@ Manifest sample() {
     m.tensors = {{"a", "bf16", {"shard", "K"}, false, 128}, {"c", "bf16", {"M", 64}, true, 136}};
     m.maps = {{"a_map", "bf16", 1, "workspace", "shard * 2", {"K", "shard", 8}, {"K * 2", 4096}, {64, 64, 1}, 192}};
     m.wait_sites = {{1, "compute", "loader", "a_ready"}};
+    m.flags = {{"a_ready", 4096, 32}};
     m.registers = 168, m.ptxas_messages = {"0 bytes spill"};
     return m;
 }
@@ -67,6 +68,9 @@ TEST(Manifest, JsonRoundTrips) {
     EXPECT_EQ(again.maps[0].extent[1].print(), "shard");
     EXPECT_TRUE(again.tensors[1].output);
     EXPECT_EQ(again.wait_sites[0].flag, "a_ready");
+    EXPECT_EQ(again.flags[0].name, "a_ready");
+    EXPECT_EQ(again.flags[0].offset, 4096u);
+    EXPECT_EQ(again.flags[0].count, 32u);
 }
 
 TEST(Manifest, RefusesContradictions) {

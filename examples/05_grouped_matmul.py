@@ -1,6 +1,6 @@
 """Rows of experts in one kernel: sorted by expert, then named by a list of indices, without a sorted copy.
 
-Run: .venv/bin/python examples/04_grouped_matmul.py
+Run: .venv/bin/python examples/05_grouped_matmul.py
 """
 
 import numpy as np
