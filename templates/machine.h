@@ -25,7 +25,7 @@
 // Shared-memory pipelines
 //   barrier_wait(ag, bar, parity)          [o] acquire, Cta scope
 //   barrier_arrive(ag, bar)                [o] release, Cta scope; one arrival of a thread agent, kWarpgroupArrivals of a warpgroup
-//   barrier_expect(ag, bar, bytes)             arrive.expect_tx (thread agents)
+//   barrier_expect(ag, bar, bytes)             arrive.expect_tx: one arrival, of the elected thread
 //   ring_put(ag, slot_word, value) / ring_get(ag, slot_word) -> i64      plain shared store / load, agent-uniform
 //
 // Bulk copies (async proxy). Issued by thread agents or by the elected thread of a warpgroup
@@ -40,6 +40,18 @@
 //   fence_async_shared(ag)                 [o] ordinary shared accesses before it are seen by bulk and matrix operations after
 //   fence_async_global(ag)                 [o] the same for global memory
 //   agent_sync(ag)                         [o] all threads of this warpgroup agent
+//
+// Lists in memory. What a list says is checked against its promise: a value outside is recorded once (StallRecord), fails
+// the launch and counts as the nearer bound; nothing waits for it, and the role runs to its end.
+//   load_value(ag, args, list, index, low, high, site) -> i64      element of an i32 tensor, in [low, high]
+//   row_source(first, columns), row_source(first, columns, second, split)      rows of one memory or two
+//   RowGather<Rows>: the rows that a warpgroup copies, a value of the agent
+//   gather_index<Rows>(ag, args, source, indices, first, count, base, low, high, site) -> RowGather<Rows>      rows
+//       base + indices[first + i], in [low, high); those from count on repeat the last
+//   gather_rows<Rows, Cols, T>(ag, dst, gather, column)      columns [column, +Cols) of each row -> a box, zero beyond the last;
+//       ordinary copies, asynchronous: one group
+//   gather_wait<n>(ag)                     [o] copies of all but the n youngest groups are complete, for the threads that made them
+//   store_rows<T>(ag, matrix, src, row, col, rows, width)      first `rows` rows of a 64 x 64 box, ordinary stores
 //
 // Matrix operations (consumer warpgroups)
 //   mma_begin(ag, acc)                     [o] wgmma.fence: registers before the first issue
@@ -84,7 +96,7 @@
 //   signal_add(ag, flag_ptr, value, Scope)      [o] release add
 //   wait_flag(ag, args, flag_ptr, value, Scope, site)          [o] acquire; abortable
 //   wait_flags(ag, args, first_ptr, count, value, Scope, site) [o] acquire of `count` consecutive flags; abortable
-//   fetch_tile(ag, args) -> i64                 relaxed add on launch.state->next_tile
+//   fetch_tile(ag, args) -> i64                 relaxed add on launch.state->next_tile; of a warpgroup in the elected thread alone
 //   aborted(ag, args) -> bool                   relaxed read of launch.state->abort, agent-uniform
 //
 // FIFO (thread agents)

@@ -37,6 +37,17 @@ std::map<std::string, std::uint64_t> offsets_of(const Plan& plan, const std::str
     return offsets;
 }
 
+// Tensors whose rows a gather copies, 16 bytes at a time.
+void collect_gathered(const std::vector<Statement>& body, std::set<std::string>& names) {
+    for (const Statement& s : body) {
+        if (s.op == Op::GatherIndex) {
+            names.insert(s.word("source"));
+            if (s.has("more_source")) names.insert(s.word("more_source"));
+        }
+        collect_gathered(s.body, names);
+    }
+}
+
 ManifestMap manifest_map(const Plan& plan, const MapDef& map, std::uint64_t array_offset) {
     auto buffer = std::find_if(plan.buffers.begin(), plan.buffers.end(),
                                [&](const BufferDef& b) { return b.name == map.memory; });
@@ -78,16 +89,18 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
         if (!flag.session) m.receive_bytes = std::min(m.receive_bytes, flag.offset);
     for (const AgentDef& agent : plan.agents) m.agents.push_back(agent.name);
     const std::map<std::string, std::uint64_t> params = offsets_of(plan, "param");
-    for (const ParamDef& param : plan.params) m.params.push_back({param.name, param.max, params.at(param.name)});
+    for (const ParamDef& param : plan.params) m.params.push_back({param.name, param.max, params.at(param.name), param.positive});
     m.lets = launch_lets(plan);
     std::map<std::string, std::uint64_t> tensors = offsets_of(plan, "tensor"), maps = offsets_of(plan, "map"),
                                          pitches = offsets_of(plan, "pitch");
+    std::set<std::string> gathered;
+    for (const ProgramDef& program : plan.programs) collect_gathered(program.body, gathered);
     for (const TensorDef& t : plan.tensors)
         m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name), t.strided ? t.pitch() : "",
-                             t.strided ? pitches.at(t.pitch()) : 0});
+                             t.strided ? pitches.at(t.pitch()) : 0, gathered.count(t.name) != 0});
     for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
     for (const PrintedWait& wait : printed_waits(plan))
-        m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+        m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag, wait.kind});
     for (const FlagDef& flag : plan.flags)
         if (!flag.session) m.flags.push_back({flag.name, flag.offset, std::uint64_t(flag.count)});
     return m;

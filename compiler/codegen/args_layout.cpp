@@ -24,7 +24,11 @@ void collect_waits(const std::vector<Statement>& body, const ProgramDef& program
     for (const Statement& statement : body) {
         if (is_abortable_wait(statement.op)) {
             bool flag = statement.has("flag");
-            waits.push_back({std::int64_t(waits.size()), program.role, agent, flag ? statement.word("flag") : "fifo"});
+            waits.push_back({std::int64_t(waits.size()), program.role, agent, flag ? statement.word("flag") : "fifo", "wait"});
+        }
+        if (is_checked_load(statement.op)) {
+            const std::string list = statement.op == Op::LoadValue ? "source" : "indices";
+            waits.push_back({std::int64_t(waits.size()), program.role, agent, statement.word(list), "value"});
         }
         collect_waits(statement.body, program, agent, waits);
     }
@@ -35,6 +39,8 @@ void collect_waits(const std::vector<Statement>& body, const ProgramDef& program
 bool is_abortable_wait(Op op) {
     return op == Op::WaitFlag || op == Op::WaitFlags || op == Op::FifoReserve || op == Op::FifoWait;
 }
+
+bool is_checked_load(Op op) { return op == Op::LoadValue || op == Op::GatherIndex; }
 
 std::vector<ArgsField> args_layout(const Plan& plan) {
     std::vector<ArgsField> fields{{"launch", "launch", 0, sizeof(Launch)}};

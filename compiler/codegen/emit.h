@@ -26,12 +26,15 @@ std::vector<ArgsField> args_layout(const Plan& plan);  // one field a map array:
 std::uint64_t args_bytes(const Plan& plan);            // sizeof(Args)
 std::uint64_t shared_bytes(const Plan& plan);          // sizeof(Shared)
 
-// Every abortable wait, numbered in the order in which the source prints them: the last argument of the wait's call.
+// Every abortable wait and every checked load, numbered in the order in which the source prints them: the last argument
+// of their call.
 struct PrintedWait {
     std::int64_t id = 0;
-    std::string role, agent, flag;
+    std::string role, agent, flag;  // flag: of a checked load the list that it reads
+    std::string kind;               // wait, value
 };
 std::vector<PrintedWait> printed_waits(const Plan& plan);
 bool is_abortable_wait(Op op);
+bool is_checked_load(Op op);  // reports a value that breaks its promise
 
 }  // namespace plait

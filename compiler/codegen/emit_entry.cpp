@@ -80,13 +80,15 @@ void print_leave(const std::string& one_thread, SourceWriter& writer) {
 
 // One branch a warpgroup: setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
 void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agents, SourceWriter& writer) {
-    bool consumer = agents.front()->kind == AgentKind::Warpgroup;
-    if (consumer && agents.size() > 1)
-        throw InternalError("warpgroup " + std::to_string(agents.front()->warpgroup) + " has two agents");
+    const AgentDef& front = *agents.front();
+    const bool group = front.kind == AgentKind::Warpgroup, consumer = group && front.warpgroup != 0;
+    if (group && agents.size() > 1)
+        throw InternalError("warpgroup " + std::to_string(front.warpgroup) + " has two agents");
     std::int64_t registers = consumer ? plan.consumer_registers : plan.producer_registers;
     if (registers > 0) writer.line(fmt::format("registers_{}<{}>();", consumer ? "consumer" : "producer", registers));
+    if (group && !consumer) writer.line("ag.group = true;");
     for (const AgentDef* agent : agents) {
-        if (consumer) {
+        if (group) {
             print_programs(plan, *agent, writer);
             continue;
         }

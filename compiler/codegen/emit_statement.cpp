@@ -76,8 +76,11 @@ std::set<std::string> names_used(const Plan& plan, const std::vector<Statement>&
     std::set<std::string> names;
     for (const Statement& s : body) {
         for (const Operand& operand : s.operands) names.merge(operand.expr.names());
-        if (s.op == Op::Pointwise && s.has("tensor")) {
+        if ((s.op == Op::Pointwise || s.op == Op::StoreRows) && s.has("tensor")) {
             for (const Expr& extent : tensor_of(plan, s.word("tensor")).shape) names.merge(extent.names());
+        }
+        if (s.op == Op::GatherIndex) {
+            if (const TensorDef* source = find_named(plan.tensors, s.word("source"))) names.merge(source->shape.back().names());
         }
         names.merge(names_used(plan, s.body));
     }
@@ -157,6 +160,18 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AgentFinished: return form(s, "agent_finished(ag, args);");
         case Op::Leave: return form(s, "leave(ag, args);");
         case Op::Trace: return form(s, "trace(ag, {$trace_kind}, {value});");
+        case Op::LoadValue:
+            return form(s, "const i64 {name} = load_value(ag, args, args.{source}, {index}, {low}, {high}, {$wait});");
+        case Op::GatherIndex:
+            return form(s, "{gather} = gather_index<{rows}>(ag, args, {$row_source}, args.{indices}, {first}, {count}, {base}, "
+                           "{low}, {high}, {$wait});");
+        case Op::GatherDeclare: return form(s, "RowGather<{rows}> {name};");
+        case Op::GatherTake: return form(s, "{gather} = {from};");
+        case Op::GatherRows:
+            return form(s, "gather_rows<{rows}, {cols}, {dtype}>(ag, sh.{dst}, {gather}, {column});");
+        case Op::GatherWait: return form(s, "gather_wait<{pending}>(ag);");
+        case Op::StoreRows:
+            return form(s, "store_rows<{dtype}>(ag, args.{tensor}, sh.{src}, {row}, {col}, {rows}, {$width});");
         case Op::RowDeclare: return form(s, "Row<{rows}> {name}(ag, {$row_value});");
         case Op::PartDeclare: return form(s, "RowPart<{rows}> {name}(ag);");
         case Op::MaskCols: return form(s, "mask_cols(ag, {acc}, {diagonal}, {cols});");
@@ -205,6 +220,8 @@ std::string StatementPrinter::filled(const Statement& s, std::string_view patter
 
 std::string StatementPrinter::value_of(const Statement& s, const std::string& name) {
     if (name == "$source_address") return source_address(s);
+    if (name == "$row_source") return row_source(s);
+    if (name == "$width") return print_source_expr(tensor_of(plan_, s.word("tensor")).shape.back());
     if (name == "$peer_flag") return peer_flag(s);
     if (name == "$own_flag") return own_flag(s);
     if (name == "$flag_offset") return flag_offset(s);
@@ -283,6 +300,20 @@ std::string StatementPrinter::source_address(const Statement& s) const {
         throw InternalError("plan " + plan_.name + " has no tensor or buffer " + source);
     }
     return fmt::format("own_bytes(args, {}_offset, {})", source, e(s, "offset"));
+}
+
+// Where a gather's rows lie: one memory or two, and the columns of a row.
+std::string StatementPrinter::row_source(const Statement& s) const {
+    const auto start = [&](const std::string& memory) {
+        return find_named(plan_.tensors, memory) ? fmt::format("tensor_bytes(args.{}, 0)", memory)
+                                                 : fmt::format("own_bytes(args, {}_offset, 0)", memory);
+    };
+    const std::string& source = s.word("source");
+    const BufferDef* buffer = find_named(plan_.buffers, source);
+    const std::string columns =
+        buffer != nullptr ? std::to_string(buffer->shape.back()) : print_source_expr(tensor_of(plan_, source).shape.back());
+    if (!s.has("more_source")) return fmt::format("row_source({}, {})", start(source), columns);
+    return fmt::format("row_source({}, {}, {}, {})", start(source), columns, start(s.word("more_source")), e(s, "split"));
 }
 
 // The Session's flags stand one a line in front of every artifact's area, an artifact's own are packed inside it.

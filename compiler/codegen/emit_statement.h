@@ -42,6 +42,7 @@ private:
     void relay_take(const Statement& s);
 
     std::string source_address(const Statement& s) const;
+    std::string row_source(const Statement& s) const;
     std::string peer_flag(const Statement& s) const;
     std::string own_flag(const Statement& s) const;
     std::string flag_offset(const Statement& s) const;

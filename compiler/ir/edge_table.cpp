@@ -169,6 +169,15 @@ std::vector<EdgeRow> make_rows() {
                     wait,
                     {},
                     "arrive releases, wait acquires"});
+    rows.push_back({P::Gather,
+                    S::Barrier,
+                    E::Cta,
+                    C::Mma,
+                    {Op::GatherWait, Op::FenceAsyncShared},
+                    {Op::BarrierArrive},
+                    wait,
+                    {},
+                    "asynchronous copies are complete for their thread at its wait, and ordinary stores from then on"});
     for (C consumer : {C::Mma, C::Tma}) {
         rows.push_back({P::Store,
                         S::Barrier,

@@ -10,6 +10,10 @@ const std::vector<GraphOpSpec>& graph_ops() {
     return table;
 }
 
+std::string Arity::print() const {
+    return least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
+}
+
 const GraphOpSpec* find_graph_op(const std::string& name) {
     for (const GraphOpSpec& spec : graph_ops())
         if (spec.name == name) return &spec;

@@ -14,9 +14,15 @@
 
 namespace plait {
 
+struct Arity {
+    int least, most;
+    Arity(int n) : least(n), most(n) {}   // NOLINT: a number of inputs is an arity
+    Arity(int from, int to) : least(from), most(to) {}
+    std::string print() const;            // 3, or 3 to 5
+};
 struct GraphOpSpec {
     std::string name;
-    int inputs = 1;
+    Arity inputs = 1;
     std::string attribute;         // dim transpose_b value dtype attention none
     std::string doc;
 };
@@ -25,7 +31,7 @@ const GraphOpSpec* find_graph_op(const std::string& name);   // nullptr where th
 
 struct GraphTensor {
     std::string name;
-    std::string dtype;             // bf16 f16 f32
+    std::string dtype;             // bf16 f16 f32; i32 for lists
     std::vector<Expr> shape;       // global
     int shard = -1;
 };
@@ -43,13 +49,14 @@ struct AttentionAttributes {
 };
 
 // op: all_gather (attrs dim), matmul (attrs transpose_b), bias, residual, scale (attrs value), relu, gelu, gelu_tanh,
-// silu, cast (attrs dtype), attention (its attributes). The list with arities and docs is compiler/ir/ops.def.
+// silu, cast (attrs dtype), attention (its attributes), grouped_matmul (attrs transpose_b). The list with arities and docs
+// is compiler/ir/ops.def.
 struct GraphOp {
     std::string op;
     std::string result;
     std::vector<std::string> inputs;      // tensors or earlier results
     long dim = 0;                         // all_gather
-    bool transpose_b = false;             // matmul: b is [N, K]
+    bool transpose_b = false;             // matmul: b is [N, K]; grouped_matmul: w is [experts, N, K]
     double value = 1.0;                   // scale
     std::string dtype;                    // cast
     AttentionAttributes attention;        // attention

@@ -61,8 +61,9 @@ GraphOp read_op(JsonObject& object) {
     if (attribute == "value") object.read("value", op.value);
     if (attribute == "dtype") object.read("dtype", op.dtype);
     if (attribute == "attention") op.attention = read_attention(object);
-    if (spec != nullptr && static_cast<int>(op.inputs.size()) != spec->inputs) {
-        object.reject("inputs", fmt::format("{} takes {} inputs, {} given", op.op, spec->inputs, op.inputs.size()));
+    const int inputs = static_cast<int>(op.inputs.size());
+    if (spec != nullptr && (inputs < spec->inputs.least || inputs > spec->inputs.most)) {
+        object.reject("inputs", fmt::format("{} takes {} inputs, {} given", op.op, spec->inputs.print(), inputs));
     }
     return op;
 }

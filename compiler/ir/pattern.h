@@ -6,10 +6,11 @@
 
 #include "compiler/ir/attention_pattern.h"
 #include "compiler/ir/fused_pattern.h"
+#include "compiler/ir/grouped_pattern.h"
 
 namespace plait {
 
-using Pattern = std::variant<FusedPattern, AttentionPattern>;
+using Pattern = std::variant<FusedPattern, AttentionPattern, GroupedPattern>;
 
 // Whether the graph is meant as attention, fit or not: rules of the fused pattern's sizes and knobs leave it alone.
 bool is_attention(const Graph& graph);

@@ -69,6 +69,7 @@ struct LetDef { std::string name; Expr value; };      // in order of dependence
 struct ParamDef {                // a launch argument beside M; the tensor extents that are exactly its name give the value
     std::string name;
     std::int64_t max = 0;        // storage and grids are sized by it
+    bool positive = false;       // no launch has 0 of it
 };
 
 struct TensorDef {               // a caller's tensor
@@ -111,7 +112,7 @@ struct BarrierDef {
     std::int64_t thread_arrivals = 0, warpgroup_arrivals = 0;   // agents that arrive per phase
 };
 
-enum class ProducerKind { Store, Bulk, CopyEngine, Nic, Host, Arrive, Mma };   // who wrote (or read, for reuse edges)
+enum class ProducerKind { Store, Bulk, CopyEngine, Nic, Host, Arrive, Mma, Gather };   // who wrote (or read, for reuse edges)
 enum class SignalKind { Flag, Counter, InlineTag, Barrier, Fifo };
 enum class EdgeScope { Cta, Gpu, System, Network };
 enum class ConsumerKind { Load, Tma, Mma, Nic, Overwrite };

@@ -18,6 +18,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
 template <class Visitor>
 void visit_fields(Visitor& visit, ParamDef& param) {
     visit("max", param.max);
+    visit("positive", param.positive);
 }
 template <class Visitor>
 void visit_fields(Visitor& visit, TensorDef& tensor) {

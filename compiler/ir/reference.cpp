@@ -20,7 +20,7 @@ std::string cell(const std::string& text) {
 std::string graph_section() {
     std::string out = "## Graph ops\n\n| op | inputs | attribute | meaning |\n|---|---|---|---|\n";
     for (const GraphOpSpec& spec : graph_ops()) {
-        out += fmt::format("| {} | {} | {} | {} |\n", spec.name, spec.inputs,
+        out += fmt::format("| {} | {} | {} | {} |\n", spec.name, spec.inputs.print(),
                            spec.attribute == "none" ? "" : spec.attribute, cell(spec.doc));
     }
     return out;

@@ -15,7 +15,7 @@ struct EnumWord {
 inline constexpr EnumWord<ProducerKind> kProducerWords[] = {
     {ProducerKind::Store, "store"}, {ProducerKind::Bulk, "bulk"}, {ProducerKind::CopyEngine, "copy_engine"},
     {ProducerKind::Nic, "nic"},     {ProducerKind::Host, "host"}, {ProducerKind::Arrive, "arrive"},
-    {ProducerKind::Mma, "mma"},
+    {ProducerKind::Mma, "mma"},     {ProducerKind::Gather, "gather"},
 };
 inline constexpr EnumWord<SignalKind> kSignalWords[] = {
     {SignalKind::Flag, "flag"},       {SignalKind::Counter, "counter"}, {SignalKind::InlineTag, "inline_tag"},

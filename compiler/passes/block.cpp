@@ -71,8 +71,8 @@ Block& Block::before_signals(const std::string& name) {
     for (Op op : row_of(edge(name)).producer_fences) {
         if (op == Op::BulkWait)
             add(op, {"0"});
-        else if (op != Op::MmaWait)
-            add(op);  // the consumer program places its own mma_wait: it names an accumulator
+        else if (op != Op::MmaWait && op != Op::GatherWait)
+            add(op);  // programs place their own mma_wait, which names an accumulator, and gather_wait, which lags
     }
     return *this;
 }

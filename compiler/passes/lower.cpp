@@ -9,6 +9,7 @@
 #include "compiler/passes/declare_edges.h"
 #include "compiler/passes/declare_sizes.h"
 #include "compiler/passes/declare_tensors.h"
+#include "compiler/passes/grouped/lower_grouped.h"
 #include "compiler/passes/lower_compute.h"
 #include "compiler/passes/lower_inter_send.h"
 #include "compiler/passes/lower_intra_comm.h"
@@ -49,6 +50,12 @@ Plan lower_pattern(const AttentionPattern& pattern, const Graph& graph, const Sc
     attention::lower_loader(choices, &plan);  // tiles, queries, keys, values
     for (std::int64_t i = 0; i < choices.consumers; ++i) attention::lower_consumer(choices, i, &plan);
     return plan;
+}
+
+// grouped_matmul [-> pointwise ...], on each rank's own tensors
+Plan lower_pattern(const GroupedPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    return grouped::lower(graph, pattern, schedule, problem, topology, target);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "compiler/passes/block.h"
 #include "compiler/passes/lower_compute.h"
 #include "compiler/passes/place_roles.h"
+#include "compiler/passes/pointwise.h"
 
 namespace plait {
 namespace {
@@ -58,27 +59,9 @@ private:
         return more == 0 ? base : fmt::format("{} + {}", base, more);
     }
 
-    static std::string decimal(double value) {
-        std::string text = fmt::format("{}", value);
-        if (text.find_first_of(".e") == std::string::npos) text += ".0";
-        return text;
-    }
-
     void pointwise(Block& b) {
-        std::vector<std::pair<PointwiseOp, std::vector<std::string>>> lines;
-        for (const PointwiseOp& op : c_.pattern.pointwise) {
-            if (op.function == "cast" && op.dtype == "f32") continue;  // x is f32
-            std::string value = op.function == "scale" ? decimal(op.value) : op.function == "cast" ? op.dtype : "";
-            lines.push_back({op, {op.function, op.tensor, value}});
-        }
-        if (lines.empty()) return;
         const std::string origin = offset(c_.communicates ? "q * shard + row" : "row", first_row_);
-        b.with_body(Op::Map, {"acc", origin, "col"}, [&](Block& body) {
-            for (auto& [op, operands] : lines) {
-                if (!op.source.empty()) body.note(op.source);
-                body.add(Op::Pointwise, operands);
-            }
-        });
+        lower_pointwise(b, c_.pattern.pointwise, "acc", origin, "col");
     }
 
     // Unrolled: the accumulator lives in registers and is indexed by constants.

@@ -23,7 +23,11 @@ Runs runs_in(Op op) {
         case Op::Map:
         case Op::Pointwise:
         case Op::StageBox:
+        case Op::GatherDeclare:
+        case Op::GatherTake:
+        case Op::GatherIndex:
         case Op::GatherRows:
+        case Op::GatherWait:
         case Op::StoreRows:
         case Op::AccFill:
         case Op::AddBox:
@@ -45,9 +49,6 @@ Runs runs_in(Op op) {
         case Op::TurnPass:
         case Op::StoreLogSumExp:
             return Runs::Warpgroup;
-        case Op::FetchTile:
-        case Op::BarrierExpect:
-        case Op::LoadBoxes:
         case Op::LoadBytes:
         case Op::PutBytes:
         case Op::WaitFlag:

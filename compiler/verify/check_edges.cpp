@@ -86,7 +86,9 @@ private:
             case ProducerKind::Mma:
                 return op == Op::MmaIssue || op == Op::MmaIssueOperand;
             case ProducerKind::Store:
-                return op == Op::StageBox || op == Op::RingPut || op == Op::RingGet || op == Op::GatherRows;
+                return op == Op::StageBox || op == Op::RingPut || op == Op::RingGet;
+            case ProducerKind::Gather:
+                return op == Op::GatherRows;
             default:
                 return false;
         }

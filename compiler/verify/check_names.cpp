@@ -137,6 +137,7 @@ private:
                 case Op::RingGet:
                 case Op::FifoReserve:
                 case Op::LoadValue:
+                case Op::GatherDeclare:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::Var:
@@ -220,13 +221,13 @@ private:
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
         static const std::set<std::string> kDeclared = {"pipe", "acc",  "relay",   "position", "factor", "max",
-                                                        "sum",  "part", "operand", "second",   "third"};
+                                                        "sum",  "part", "operand", "second",   "third", "gather", "from"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {
             if (!assignable.count(value))
                 report(fmt::format("`{}` is assigned and no var", value), where, "declare it with var");
-        } else if (operand == "source") {
+        } else if (operand == "source" || operand == "more_source") {
             known(find_tensor(plan_, value) != nullptr || find_buffer(plan_, value) != nullptr, "source", value, where);
         } else if (operand == "tensor" || operand == "indices") {
             known(find_tensor(plan_, value) != nullptr, "tensor", value, where);

@@ -45,11 +45,13 @@ private:
                 read = true;
                 if (!synced) break;
             }
+            if (op == Op::StoreRows && synced) read = true;  // ordinary loads of the box: the sync orders them
             const bool other_box =
                 s.op == Op::StageBox && s.expr("dst").print() != program[at].statement->expr("dst").print();
             several = several || other_box;
             if (s.op == Op::StoreBox || (s.op == Op::StageBox && !other_box)) break;
         }
+        if (!read && !stored_in_bulk(program)) read = true;
         if (!read)
             report("stage_box overwrites a box without waiting until its last store has read it", program[at],
                    "bulk_wait_read, then agent_sync, before it");
@@ -59,14 +61,29 @@ private:
                 program[at], "agent_sync between them");
     }
 
-    // Forwards: fence_async_shared, then agent_sync, before the box is stored.
+    static bool stored_in_bulk(const Program& program) {
+        for (const Step& step : program) {
+            if (step.statement->op == Op::StoreBox || step.statement->op == Op::PutBytes) return true;
+        }
+        return false;
+    }
+
+    // Forwards: fence_async_shared, then agent_sync, before the box is stored in bulk; agent_sync alone before its rows are.
     void after_stage(const Program& program, std::size_t at) {
-        bool fenced = false, synced = false;
+        bool fenced = false, synced = false, met = false;
         const std::string slot = program[at].statement->expr("dst").print();
         for (std::size_t i = at + 1; i < program.size(); ++i) {
             const Statement& s = *program[i].statement;
             if (s.op == Op::FenceAsyncShared) fenced = true;
-            if (s.op == Op::AgentSync) synced = fenced;
+            if (s.op == Op::AgentSync) met = true, synced = fenced;
+            if (s.op == Op::StoreRows && s.expr("src").print() == slot) {
+                if (!met)
+                    report(fmt::format("store_rows (statement {}) without agent_sync after stage_box: other threads may "
+                                       "still stage",
+                                       program[i].number),
+                           program[at], "agent_sync between them");
+                return;
+            }
             if (s.op != Op::StoreBox || s.expr("src").print() != slot) continue;
             if (!fenced)
                 report(fmt::format(

@@ -20,6 +20,7 @@ Diagnostics check_shapes(const Request& request);  // M, N, K
 Diagnostics check_roles(const Request& request);   // placements fit topology and target, every role has work
 Diagnostics check_tiles(const Request& request);   // tile knobs fit each other
 Diagnostics check_pieces(const Request& request);  // copy buffers fit the operand slots they share
+Diagnostics check_grouped(const Request& request); // a grouped matmul's operands, limits and tiles
 Diagnostics check_attention(const Request& request);  // attention: tile knobs fit each other, launch arguments have limits
 
 // on the plan

@@ -24,11 +24,23 @@ def make_inputs(request: _core.Request, artifact: _core.Artifact, m: int, seed: 
     ranks = []
     for rank in range(request.topology.world):
         arrays = []
-        for (_, dtype, output), shape in zip(artifact.tensors, _core.tensor_shapes(artifact, rank, m, request.limits)):
+        for (name, dtype, output), shape in zip(artifact.tensors, _core.tensor_shapes(artifact, rank, m, request.limits)):
+            if dtype == "i32":
+                arrays.append(make_list(name, shape, m, json.loads(request.json)["graph"], request.limits, random))
+                continue
             values = np.full(shape, np.nan) if output else random.standard_normal(shape, dtype=np.float32)
             arrays.append(pack(values, dtype))
         ranks.append(arrays)
     return ranks
+
+
+def make_list(name: str, shape: list[int], m: int, graph: dict[str, Any], sizes: dict[str, int],
+              random: np.random.Generator) -> np.ndarray:
+    """A list that a grouped matmul reads: ends of segments of random lengths, or indices of rows."""
+    offs = next(op["inputs"][2] for op in graph["ops"] if op["op"] == "grouped_matmul")
+    if name != offs:
+        return random.integers(0, sizes["tokens"] + sizes.get("second_tokens", 0), shape, dtype=np.int32)
+    return np.append(np.sort(random.integers(0, m + 1, shape[0] - 1, dtype=np.int32)), np.int32(m)).astype(np.int32)
 
 
 def print_summary(summary: dict[str, Any], console: Console) -> None:

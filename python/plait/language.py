@@ -70,6 +70,13 @@ class Value:
             raise ScheduleError(f"{user_line()}: .T of {self.name}: only a matrix argument can be transposed", "")
         return Value(self.trace, self.name, self.dtype, self.dims[::-1], True, not self.transposed)
 
+    @property
+    def mT(self) -> Value:  # noqa: N802: numpy's and torch's name
+        if not self.is_input or len(self.dims) not in (2, 3):
+            raise ScheduleError(f"{user_line()}: .mT of {self.name}: only an argument with 2 or 3 dims can be transposed", "")
+        dims = [*self.dims[:-2], self.dims[-1], self.dims[-2]]
+        return Value(self.trace, self.name, self.dtype, dims, True, not self.transposed)
+
     def __matmul__(self, other: Value) -> Value:
         return matmul(self, other)
 
@@ -117,8 +124,8 @@ class Trace:
                 raise ScheduleError(f"{line}: {op} of a {type(value).__name__}", "all operands are traced tensors")
             if value.trace is not self:
                 raise ScheduleError(f"{line}: {op} of {value.name}, which belongs to another trace", "")
-            if value.transposed and op != "matmul":
-                raise ScheduleError(f"{line}: {op} of a transposed tensor {value.name}", "only matmul takes x.T")
+            if value.transposed and op not in ("matmul", "grouped_matmul"):
+                raise ScheduleError(f"{line}: {op} of a transposed tensor {value.name}", "only matmul takes x.T, and grouped_matmul w.mT")
         taken = {value.name for value in self.inputs}
         result = op if op not in self.counts and op not in taken else f"{op}_{self.counts.get(op, 0)}"
         self.counts[op] = self.counts.get(op, 0) + 1
@@ -182,6 +189,42 @@ def matmul(a: Value, b: Value) -> Value:
             dim.root().name = name
     a.dims[1].join(b.dims[0], line)
     return a.trace.record("matmul", [a, b], [a.dims[0], b.dims[1]], a.dtype, transpose_b=b.transposed)
+
+
+def grouped_matmul(x: Value, w: Value, offs: Value, *, rows: Value | None = None, second: Value | None = None) -> Value:
+    """Rows of each expert's segment times its weights: out[i] = x[i] @ w[e] for offs[e - 1] <= i < offs[e]; in one kernel.
+
+    Args:
+        x: [M, K], sorted by expert, bf16 or f16. With `rows`: [tokens, K], in any order.
+        w: [experts, K, N], or w.mT with w [experts, N, K]; x's dtype.
+        offs: [experts] int32 on the device: the row after each expert's last one, ascending, the last one M. The host never
+            reads it: a table that does not add up is reported by the session (`check()` on GPUs) as an ArgumentError.
+        rows: [M] int32: row i is row rows[i] of x, or, from `tokens` on, row rows[i] - tokens of `second`. Nothing is copied.
+        second: [second_tokens, K].
+
+    Experts may have no rows. M, experts and tokens are launch arguments. Returns [M, N] in x's dtype, accumulated in f32.
+    """
+    line = user_line()
+    for name, value, rank in (("x", x, 2), ("w", w, 3), ("offs", offs, 1), ("rows", rows, 1), ("second", second, 2)):
+        if value is None and name in ("rows", "second"):
+            continue
+        if not isinstance(value, Value) or len(value.dims) != rank:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise ScheduleError(f"{line}: grouped_matmul with {what} as {name}", f"{name} has {rank} dim{'s' if rank > 1 else ''}")
+        if value.transposed and name != "w":
+            raise ScheduleError(f"{line}: grouped_matmul with {value.name} transposed as {name}", "store it row-major")
+        if (value.dtype == "i32") != (name in ("offs", "rows")):
+            raise ScheduleError(f"{line}: grouped_matmul with {value.name} of dtype {value.dtype} as {name}",
+                                "offs and rows are int32, everything else bf16 or f16")
+    if second is not None and rows is None:
+        raise ScheduleError(f"{line}: grouped_matmul with a second x and no rows", "rows says which row lies where")
+    for value, dims in ((x, ("M" if rows is None else "tokens", "K")), (w, ("experts", "K", "N")), (offs, ("experts",)),
+                        (rows, ("M",)), (second, ("second_tokens", "K"))):
+        for dim, name in zip(value.dims if value is not None else (), dims):
+            dim.join(Dim(name, name=name), line)
+    m = x.dims[0] if rows is None else rows.dims[0]
+    inputs = [value for value in (x, w, offs, rows, second) if value is not None]
+    return x.trace.record("grouped_matmul", inputs, [m, w.dims[2]], x.dtype, transpose_b=w.transposed)
 
 
 def _add(x: Value, y: Value) -> Value:

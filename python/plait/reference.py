@@ -75,6 +75,21 @@ def _attention(op: dict[str, Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, 
     return Bounded(heads_first(value), heads_first(bound)), Bounded(lse, lse_bound)
 
 
+def _grouped_matmul(op: dict[str, Any], x: np.ndarray, w: np.ndarray, offs: np.ndarray, rows: np.ndarray | None = None,
+                    second: np.ndarray | None = None) -> Bounded:
+    """Expert by expert; rows gathered first where they are named."""
+    if rows is not None:
+        x = np.concatenate([x, second])[rows.astype(np.int64)] if second is not None else x[rows.astype(np.int64)]
+    columns = w.shape[1] if op.get("transpose_b") else w.shape[2]
+    value, bound = np.zeros((x.shape[0], columns)), np.zeros((x.shape[0], columns))
+    first = 0
+    for expert, last in enumerate(offs.astype(np.int64)):
+        part = _matmul(op, Bounded(x[first:last], np.zeros(())), Bounded(w[expert], np.zeros(())))
+        value[first:last], bound[first:last] = part.value, part.bound
+        first = last
+    return Bounded(value, bound)
+
+
 def _round(x: Bounded, dtype: str) -> Bounded:
     error = np.abs(x.value) * _HALF_ULP[dtype] * 1.01 + _SMALLEST[dtype]
     return Bounded(x.value, x.bound * (1.0 + _HALF_ULP[dtype]) + error)
@@ -86,6 +101,8 @@ def _apply(op: dict[str, Any], inputs: list[Bounded]) -> Bounded:
         return x
     if name == "matmul":
         return _matmul(op, x, inputs[1])
+    if name == "grouped_matmul":
+        return _grouped_matmul(op, *(each.value for each in inputs))
     if name in ("bias", "residual"):
         value = x.value + inputs[1].value
         return Bounded(value, x.bound + 2 * _F32 * np.abs(value))

@@ -12,15 +12,15 @@ import numpy as np
 
 from .errors import ArgumentError
 
-ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
-_NUMPY_NAMES = {"uint16": "bf16", "float16": "f16", "float32": "f32"}
-_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32"}
-_NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
+ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4}
+_NUMPY_NAMES = {"uint16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32"}
+_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32", "torch.int32": "i32"}
+_NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32, "i32": np.int32}
 
 
 @dataclass(frozen=True)
 class View:
-    """One tensor: pointer, dtype name (bf16, f16, f32), shape, strides in elements, and where it lies. `owner` keeps it
+    """One tensor: pointer, dtype name (bf16, f16, f32; i32 of lists), shape, strides in elements, and where it lies. `owner` keeps it
     alive. The last stride is 1: rows are contiguous, and may lie apart."""
 
     pointer: int
@@ -81,14 +81,14 @@ def view(value: Any, name: str = "tensor") -> View:
     if is_torch(value):
         dtype = _TORCH_NAMES.get(str(value.dtype))
         if dtype is None:
-            raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32")
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32; int32 for lists")
         strides = tuple(value.stride())
         check_rows(name, tuple(value.shape), strides, "x.contiguous()")
         return View(value.data_ptr(), dtype, tuple(value.shape), value.device.type, value, strides, name)
     if isinstance(value, np.ndarray):
         dtype = _NUMPY_NAMES.get(value.dtype.name)
         if dtype is None:
-            raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32")
+            raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32; int32 for lists")
         if any(stride % value.itemsize for stride in value.strides):
             raise ArgumentError(f"{name} has strides of {value.strides} bytes, its elements {value.itemsize}",
                                 "pass numpy.ascontiguousarray(x)")

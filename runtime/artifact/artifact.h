@@ -17,6 +17,7 @@ struct ManifestTensor {
     std::uint64_t args_offset = 0;
     std::string pitch;                    // name of the distance of its rows in bytes; empty: rows are contiguous
     std::uint64_t pitch_offset = 0;       // where the kernel reads it
+    bool aligned = false;                 // starts at a multiple of 16 bytes though no map is over it: rows are copied by index
 };
 struct ManifestMap {
     std::string name, dtype;
@@ -28,8 +29,18 @@ struct ManifestMap {
     std::vector<std::int64_t> box;        // 3
     std::uint64_t args_offset = 0;
 };
-struct ManifestParam { std::string name; std::int64_t max = 0; std::uint64_t args_offset = 0; };   // see infer_params
-struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
+struct ManifestParam {                    // see infer_params
+    std::string name;
+    std::int64_t max = 0;
+    std::uint64_t args_offset = 0;
+    bool positive = false;                // 0 is refused
+};
+// A place where an agent can give up: it waits for a flag, or reads a value that its writer promised to be in a range.
+struct WaitSite {
+    std::int64_t id = 0;
+    std::string role, agent, flag;        // flag: of a value the list that it is read from
+    std::string kind = "wait";            // wait, value
+};
 struct ManifestFlags { std::string name; std::uint64_t offset = 0, count = 0; };   // from the artifact's area, 8 bytes each
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 

@@ -14,6 +14,7 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("args_offset", tensor.args_offset);
     visit("pitch", tensor.pitch);
     visit("pitch_offset", tensor.pitch_offset);
+    visit("aligned", tensor.aligned);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>
@@ -34,6 +35,7 @@ void visit_fields(Visitor& visit, Any& param) {
     visit("name", param.name);
     visit("max", param.max);
     visit("args_offset", param.args_offset);
+    visit("positive", param.positive);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestLet>
@@ -48,6 +50,7 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("role", site.role);
     visit("agent", site.agent);
     visit("flag", site.flag);
+    visit("kind", site.kind);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestFlags>

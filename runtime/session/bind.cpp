@@ -273,10 +273,11 @@ Params infer_params(const Manifest& manifest, const RankTensors& tensors) {
                                                     known->second, given_by[param.name], value, place),
                                         "give tensors whose shapes agree");
                 }
-                if (value < 0 || value > param.max) {
-                    throw ArgumentError(fmt::format("{}: {} = {} ({}) is outside of 0..{}", manifest.name, param.name,
-                                                    value, place, param.max),
-                                        fmt::format("compile it for a larger {}", param.name));
+                const std::int64_t least = param.positive ? 1 : 0;
+                if (value < least || value > param.max) {
+                    throw ArgumentError(fmt::format("{}: {} = {} ({}) is outside of {}..{}", manifest.name, param.name,
+                                                    value, place, least, param.max),
+                                        value < least ? "" : fmt::format("compile it for a larger {}", param.name));
                 }
             }
         }
@@ -312,7 +313,8 @@ LaunchShapes checked_shapes(const Manifest& manifest, const RankPlace& place, st
     for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
-        check_tensor(manifest, expected, tensors[i], shapes.tensors[i], place, mapped.count(expected.name) > 0);
+        check_tensor(manifest, expected, tensors[i], shapes.tensors[i], place,
+                     expected.aligned || mapped.count(expected.name) > 0);
     }
     return shapes;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -211,11 +213,12 @@ int CudaSession::attach(const Artifact& artifact) {
                 rank, place_.rank, outcomes[rank], loaded),
             "attach the same artifacts in the same order on all ranks");
     }
-    const std::uint64_t bytes = artifact.manifest.workspace_bytes;
+    // An area also says which artifact a record is of: none is empty.
+    const std::uint64_t bytes = std::max<std::uint64_t>(artifact.manifest.workspace_bytes, 1);
     workspace_->grow(next_area_ + bytes);
     // Nobody launches before every rank's flags are zero.
     const std::string zeroed = outcome_of([&] {
-        if (bytes > 0) zero(workspace_->base(place_.rank) + next_area_, bytes, "the artifact's area");
+        if (artifact.manifest.workspace_bytes > 0) zero(workspace_->base(place_.rank) + next_area_, bytes, "the artifact's area");
         control_->synchronize("zeroing the artifact's area");
         return "zeroed";
     });

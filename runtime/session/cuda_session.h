@@ -64,7 +64,7 @@ private:
     StallRecord first_cause(const Snapshot& seen) const;
     StallPlaces stall_places(const Snapshot& seen) const;
     void tell_peers(StallRecord record);
-    [[noreturn]] void fail(const std::string& message, const std::string& hint);
+    [[noreturn]] void fail(const StallStory& story);
     void invalidate_outputs(const CudaProgram& program, const RankTensors& tensors, cu::Stream stream) noexcept;
     HostLines* lines() const;
     void set_abort(AbortCause cause);

@@ -119,10 +119,10 @@ void CudaSession::tell_peers(StallRecord record) {
     std::atomic_ref<u64>(lines()->told).store(1, std::memory_order_release);
 }
 
-void CudaSession::fail(const std::string& message, const std::string& hint) {
-    failure_ = std::make_unique<StallError>(message, hint);
-    group_.tell_failure(message);
-    throw StallError(message, hint);
+void CudaSession::fail(const StallStory& story) {
+    failure_ = std::make_unique<StallError>(story.message, story.hint);
+    group_.tell_failure(story.message);
+    throw_story(story);
 }
 
 void CudaSession::check() {
@@ -142,7 +142,7 @@ void CudaSession::check_locked() {
     const StallRecord cause = first_cause(seen);
     tell_peers(cause);
     const StallStory story = describe_stall(place_.rank, cause, stall_places(seen));
-    if (!network_failed) fail(story.message, story.hint);
+    if (!network_failed) fail(story);
     try {
         network_->check();
     } catch (const Error& error) {

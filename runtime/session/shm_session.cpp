@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 #include "runtime/session/attach_agreement.h"
 
@@ -139,7 +141,8 @@ int ShmSession::attach(const Artifact& artifact) {
     const std::lock_guard lock(mutex_);
     check_locked();
     std::unique_ptr<Program> program;
-    const std::uint64_t bytes = artifact.manifest.workspace_bytes;
+    // An area also says which artifact a record is of: none is empty.
+    const std::uint64_t bytes = std::max<std::uint64_t>(artifact.manifest.workspace_bytes, 1);
     // An area is fresh memory, hence zero, and it is mapped everywhere already: a rank that launches at once finds it.
     agree_on_artifact(group_, artifact.manifest, next_area_, [&] {
         program = std::make_unique<Program>(load_program(artifact));

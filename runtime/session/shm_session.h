@@ -55,7 +55,7 @@ private:
     StallRecord first_cause() const;
     void wait_for_the_others_part() const;
     void tell_peers(StallRecord record);
-    [[noreturn]] void fail(const std::string& message, const std::string& hint);
+    [[noreturn]] void fail(const StallStory& story);
 
     Topology topology_;
     RankPlace place_;

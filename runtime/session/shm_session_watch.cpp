@@ -98,10 +98,10 @@ void ShmSession::tell_peers(StallRecord record) {
     std::atomic_ref<u64>(lines_->told).store(1, std::memory_order_release);
 }
 
-void ShmSession::fail(const std::string& message, const std::string& hint) {
-    failure_ = std::make_unique<StallError>(message, hint);
-    group_.tell_failure(message);
-    throw StallError(message, hint);
+void ShmSession::fail(const StallStory& story) {
+    failure_ = std::make_unique<StallError>(story.message, story.hint);
+    group_.tell_failure(story.message);
+    throw_story(story);
 }
 
 void ShmSession::check() {
@@ -124,7 +124,7 @@ void ShmSession::check_locked() {
     places.wait_deadline_ns = options_.wait_deadline_ns;
     places.told = told();
     const StallStory story = describe_stall(place_.rank, cause, places);
-    if (!network_failed) fail(story.message, story.hint);
+    if (!network_failed) fail(story);
     try {
         network_->check();
     } catch (const Error& error) {

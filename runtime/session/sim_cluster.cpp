@@ -144,7 +144,7 @@ std::uint64_t SimCluster::Impl::attach(const Artifact& artifact) {
     const std::string key = artifact.manifest.key.empty() ? artifact.manifest.name : artifact.manifest.key;
     if (auto found = areas.find(key); found != areas.end()) return found->second.offset;
     const std::uint64_t offset = workspace_end,
-                        end = align_up(offset + artifact.manifest.workspace_bytes, kAreaAlignment);
+                        end = align_up(offset + std::max<std::uint64_t>(artifact.manifest.workspace_bytes, 1), kAreaAlignment);
     for (auto& rank : ranks) rank->grow_workspace(engine.memory(), end);
     workspace_end = end;
     areas[key] = {artifact.manifest, offset};
@@ -202,8 +202,10 @@ void SimCluster::Impl::fail(const LaunchReport& report) {
         const StallStory story = describe_stall(static_cast<int>(r), record, places);
         first.message += (first.message.empty() ? "" : "\n  ") + story.message;
         if (first.hint.empty()) first.hint = story.hint;
+        first.argument = first.argument || story.argument;
     }
-    throw StallError(report.stall.empty() ? first.message : first.message + "\n  " + report.stall, first.hint);
+    if (!report.stall.empty()) first.message += "\n  " + report.stall;
+    throw_story(first);
 }
 
 LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& module,

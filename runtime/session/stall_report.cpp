@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "runtime/base/error.h"
+
 namespace plait {
 namespace {
 
@@ -109,6 +111,19 @@ StallStory describe_disagreement(const StallRecord& record, const StallPlaces& p
     return {fmt::format("{}, rank {} {}", here, record.peer, there), hint};
 }
 
+StallStory describe_value(const StallRecord& record, const StallPlaces& places) {
+    const WaitSite* site = site_of(record, places);
+    const auto number = [](u64 word) { return static_cast<std::int64_t>(word); };
+    const std::string list = site != nullptr ? site->flag : "a list";
+    const std::string who = site != nullptr ? fmt::format("role {}, agent {}", site->role, site->agent)
+                                            : fmt::format("value site {}", record.site);
+    return {fmt::format("{}[{}] is {}, it must lie in {}..{} (read by {} of CTA {})", list, record.flag, number(record.seen),
+                        number(record.expected), number(record.peer), who, record.cta),
+            "ends of segments ascend and the last one is the number of rows, row indices name rows that exist; "
+            "make a new session",
+            true};
+}
+
 StallStory describe_cause(const StallRecord& record, const StallPlaces& places) {
     const auto cause = static_cast<AbortCause>(record.cause);
     // A wait that outlasted the entry deadline beside CTAs that are missing: the relay's may be among them.
@@ -128,6 +143,8 @@ StallStory describe_cause(const StallRecord& record, const StallPlaces& places) 
             return {"abort() was called", "make a new session on all ranks"};
         case AbortCause::Network:
             return {"its network proxy failed", "that rank's check() says of what"};
+        case AbortCause::Value:
+            return describe_value(record, places);
         case AbortCause::None:
             break;
     }
@@ -138,13 +155,19 @@ StallStory describe_cause(const StallRecord& record, const StallPlaces& places) 
 
 StallRecord placed_record(StallRecord record, std::uint64_t rank, std::uint64_t workspace, std::uint64_t state) {
     // An agent found it in a launch whose relay, which says what launch it is, never started.
-    if (record.cause == static_cast<u64>(AbortCause::Wait) && record.epoch == 0) record.rank = rank;
+    const auto cause = static_cast<AbortCause>(record.cause);
+    if ((cause == AbortCause::Wait || cause == AbortCause::Value) && record.epoch == 0) record.rank = rank;
     if (record.rank != rank) return record;
     if (record.flag - state < sizeof(DeviceState))
         record.flag = kInDeviceState + (record.flag - state);
     else if (record.flag >= workspace && record.flag < kInDeviceState)
         record.flag -= workspace;
     return record;
+}
+
+void throw_story(const StallStory& story) {
+    if (story.argument) throw ArgumentError(story.message, story.hint);
+    throw StallError(story.message, story.hint);
 }
 
 StallStory describe_stall(int rank, const StallRecord& record, const StallPlaces& places) {

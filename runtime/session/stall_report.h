@@ -23,7 +23,10 @@ StallRecord placed_record(StallRecord record, std::uint64_t rank, std::uint64_t 
 
 struct StallStory {
     std::string message, hint;
+    bool argument = false;  // the caller's data is to blame
 };
+// StallError, or ArgumentError where the caller's data is to blame.
+[[noreturn]] void throw_story(const StallStory& story);
 // As rank `rank` tells it. The record may be another rank's: the first cause, handed on.
 StallStory describe_stall(int rank, const StallRecord& record, const StallPlaces& places);
 

@@ -75,6 +75,13 @@ void trace(void*, u32, i64) {}
 void* registers(void* a, u64 bytes, u32 slot) {
     return guarded(a, [&](A& g) { return g.worker->registers(g, bytes, slot); });
 }
+// Row gathers are copied at once.
+void gather_row(void*, u8* destination, const u8* source, u64 bytes, u64 row_bytes) {
+    std::memcpy(destination, source, bytes);
+    std::memset(destination + bytes, 0, row_bytes - bytes);
+}
+void gather_commit(void*) {}
+void gather_wait(void*, u32) {}
 
 }  // namespace
 
@@ -110,6 +117,9 @@ const HostEngine& shm_engine_table() {
         .clock = clock,
         .trace = trace,
         .registers = registers,
+        .gather_row = gather_row,
+        .gather_commit = gather_commit,
+        .gather_wait = gather_wait,
     };
     return table;
 }

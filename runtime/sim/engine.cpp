@@ -155,6 +155,12 @@ void Engine::end_agent(SimAgent& agent) {
                                           group + 1, agent.bulk.committed(), agent.bulk.waited_writes),
                               "bulk_wait<0> before the end");
     }
+    for (std::size_t group = agent.gather.waited_writes; group < agent.gather.groups.size(); ++group) {
+        if (agent.gather.groups[group].operations == 0) continue;
+        throw SimulationFault("exit_in_flight", agent.fault_actor(),
+                              fmt::format("ends with row gather group {} not waited for", group + 1),
+                              "gather_wait<0> before the end");
+    }
     for (const RegisterTile& tile : agent.tiles) {
         if (tile.group != 0)
             throw SimulationFault("exit_in_flight", agent.fault_actor(), "ends with a matrix operation in flight",
@@ -166,6 +172,8 @@ void Engine::end_agent(SimAgent& agent) {
         if (!agent.bulk.writes.none())
             boundary.raise(agent.bulk.writes.component, agent.bulk.writes.time + agent.bulk.committed() + 1);
         if (!agent.loads.none()) boundary.raise(agent.loads.component, agent.loads.time);
+        if (!agent.gather.reads.none())
+            boundary.raise(agent.gather.reads.component, agent.gather.reads.time + agent.gather.committed() + 1);
     }
     SimCta& cta = *agent.cta_state;
     if (++cta.finished == cta.agents.size()) end_cta(cta);

@@ -24,7 +24,7 @@ namespace plait {
 class Engine;
 struct SimCta;
 
-// Groups of asynchronous operations of one agent that complete in order: bulk stores, matrix operations.
+// Groups of asynchronous operations of one agent that complete in order: bulk stores, matrix operations, row gathers.
 struct AsyncGroups {
     struct Group {
         std::uint32_t operations = 0, unread = 0, unwritten = 0;
@@ -55,7 +55,7 @@ struct SimAgent : Task, SimActor {
     SimCta* cta_state = nullptr;
     std::uint32_t index = 0;
     HostCta view{};
-    AsyncGroups bulk, matrix;
+    AsyncGroups bulk, matrix, gather;
     Epoch loads;  // bulk loads' reads of global memory, counted
     std::vector<RegisterTile> tiles;
     std::vector<RegisterMemory> registers;
@@ -188,6 +188,9 @@ public:
     u64 clock() const { return now_ns_; }
     void trace(SimAgent&, u32 kind, i64 value);
     void* registers(SimAgent&, u64 bytes, u32 slot);
+    void gather_row(SimAgent&, u8* destination, const u8* source, u64 bytes, u64 row_bytes);
+    void gather_commit(SimAgent&);
+    void gather_wait(SimAgent&, u32 pending);
 
     void point(SimAgent& agent);      // counts a step; maybe another agent runs first
     void run_agent(SimAgent& agent);  // the fiber's body

@@ -109,6 +109,15 @@ void trace(void* a, u32 kind, i64 value) {
 void* registers(void* a, u64 bytes, u32 slot) {
     return guarded(a, [&](A& g) { return g.engine->registers(g, bytes, slot); });
 }
+void gather_row(void* a, u8* destination, const u8* source, u64 bytes, u64 row_bytes) {
+    guarded(a, [&](A& g) { g.engine->gather_row(g, destination, source, bytes, row_bytes); });
+}
+void gather_commit(void* a) {
+    guarded(a, [&](A& g) { g.engine->gather_commit(g); });
+}
+void gather_wait(void* a, u32 pending) {
+    guarded(a, [&](A& g) { g.engine->gather_wait(g, pending); });
+}
 
 }  // namespace
 
@@ -144,6 +153,9 @@ const HostEngine& sim_engine_table() {
         .clock = clock,
         .trace = trace,
         .registers = registers,
+        .gather_row = gather_row,
+        .gather_commit = gather_commit,
+        .gather_wait = gather_wait,
     };
     return table;
 }

@@ -108,6 +108,11 @@ void OrderModel::learn(SimActor& actor, Lane lane, const Epoch& epoch) {
     each_lane(actor, lane, [&](SimLane& l) { l.known.raise(epoch); });
 }
 
+void OrderModel::learn_ordinary(SimActor& actor, const Epoch& epoch) {
+    if (!enabled_) return;
+    each_lane(actor, Lane::Members, [&](SimLane& l) { l.known.generic.raise(epoch); });
+}
+
 void OrderModel::meet(const std::vector<SimActor*>& actors) {
     if (!enabled_) return;
     ProxyKnowledge all;

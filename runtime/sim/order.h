@@ -64,6 +64,7 @@ public:
     void release(SimActor& actor, Lane lane, ProxyKnowledge& into);  // barriers
     void acquire(SimActor& actor, Lane lane, const ProxyKnowledge& from);
     void learn(SimActor& actor, Lane lane, const Epoch& epoch);  // into both clocks
+    void learn_ordinary(SimActor& actor, const Epoch& epoch);    // into the members' generic clock
     void meet(const std::vector<SimActor*>& actors);             // cta_barrier
 
     // Words. relaxed: the value changes, what a release left there goes (Set) or stays (Add: a release sequence).

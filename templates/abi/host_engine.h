@@ -92,6 +92,12 @@ struct HostEngine {
     void (*trace)(void* agent, u32 kind, i64 value);
     // Per-agent memory for register tiles; stays valid until the agent ends.
     void* (*registers)(void* agent, u64 bytes, u32 slot);
+
+    // Row gathers (cp.async): ordinary copies whose reads and writes are complete for their threads when their group has
+    // been waited for. One row: `bytes` are copied, the rest of row_bytes is zero.
+    void (*gather_row)(void* agent, u8* destination, const u8* source, u64 bytes, u64 row_bytes);
+    void (*gather_commit)(void* agent);
+    void (*gather_wait)(void* agent, u32 pending);
 };
 
 // What the runtime calls. `agent_index` counts the agents of a CTA as the manifest lists them.

@@ -21,6 +21,7 @@ enum class AbortCause : u64 {
     Disagree = 4,  // a peer entered another launch: other M, other artifact, other order
     Host = 5,      // Session::abort
     Network = 6,   // the proxy of this rank died
+    Value = 7,     // a value in one of the caller's lists is outside of what was promised
 };
 
 // The first cause of an abort, in the words of the rank that found it. One line, so that it travels as one message:
@@ -36,15 +37,15 @@ struct StallRecord {
     u64 epoch;     // of the launch; 0: its relay did not start
     u64 m;         // of the launch
     u64 artifact;  // Launch::artifact_offset of the launch
-    u64 site;      // Wait: index into the manifest's wait sites
-    u64 flag;
-    u64 expected;
+    u64 site;      // Wait, Value: index into the manifest's wait sites
+    u64 flag;      // Value: index in the list
+    u64 expected;  // Value: the least that was promised
     u64 seen;
     u64 cta;
     u64 work;      // Wait: the tile or chunk that the agent was at; kNoWork before the first
     u64 ctas_in;   // CTAs of this launch that had started
     u64 ctas;
-    u64 peer;      // Entry, Disagree: which rank
+    u64 peer;      // Entry, Disagree: which rank; Value: the most that was promised
     u64 teller_m;  // in `told`: M of the launch of the rank that tells, which may not be the one that found it
 };
 inline constexpr u32 kStallWords = 16;

@@ -12,6 +12,7 @@
 #include "fifo.h"
 #include "flag.h"
 #include "launch.h"
+#include "list.h"
 #include "mma.h"
 #include "number.h"
 #include "operand.h"

@@ -35,7 +35,7 @@ static inline void barrier_arrive(Agent& ag, Barrier& bar) {
     ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, 0);
 }
 static inline void barrier_expect(Agent& ag, Barrier& bar, i64 bytes) {
-    ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, static_cast<u64>(bytes));
+    ag.engine->barrier_arrive(ag.handle, ag.elected, &bar, 1, static_cast<u64>(bytes));
 }
 
 static inline void ring_put(Agent& ag, i64& slot, i64 value) {

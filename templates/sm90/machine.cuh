@@ -8,6 +8,7 @@
 #include "sync/fifo.cuh"
 #include "sync/flag.cuh"
 #include "sync/launch.cuh"
+#include "sync/list.cuh"
 #include "sync/pipeline.cuh"
 #include "sync/relay.cuh"
 #include "sync/turn.cuh"

@@ -24,6 +24,7 @@ bool covered(const Statement& mover, const Statement& s) {
     switch (mover.op) {
         case Op::BulkWait: case Op::BulkWaitRead: return s.op == Op::PutBytes || s.op == Op::StoreBox;
         case Op::MmaWait: return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;
+        case Op::GatherWait: return s.op == Op::GatherRows;
         case Op::MmaBegin: return false;   // registers: nothing before it but other matrix operations
         case Op::FenceAsyncGlobal: return has_effect(s, {Effect::Wait});
         default: return has_effect(s, {Effect::Copy, Effect::Math, Effect::Output, Effect::Wait}) || s.op == Op::BulkWait || s.op == Op::MmaWait;

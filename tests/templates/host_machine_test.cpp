@@ -130,6 +130,96 @@ TEST_F(HostMachine, StoresLeaveWhatIsOutsideOfTheTensor) {
     }
 }
 
+// A column box of six rows, named by a list; the third row is asked for twice.
+TEST_F(HostMachine, GatherCopiesTheRowsThatAreNamedAndRepeatsTheLast) {
+    std::vector<u16> x(10 * 72), more(4 * 72);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<u16>(i + 1);
+    for (std::size_t i = 0; i < more.size(); ++i) more[i] = static_cast<u16>(5000 + i);
+    const i32 rows[] = {9, 9, 12, 3, 0, 7};
+    const auto add = [&](auto* data, std::size_t bytes, const char* name) {
+        engine_.memory().add(reinterpret_cast<u8*>(const_cast<void*>(static_cast<const void*>(data))), bytes, MemoryKind::Input, 0, name);
+    };
+    add(x.data(), x.size() * 2, "x"), add(more.data(), more.size() * 2, "more"), add(rows, sizeof(rows), "rows");
+    run(false, [&](Agent& ag, const Args& args, Shared& sh) {
+        const RowSource source = row_source(reinterpret_cast<const u8*>(x.data()), 72, reinterpret_cast<const u8*>(more.data()), 10);
+        const RowGather<64> gather = gather_index<64>(ag, args, source, rows, 1, 4, 0, 0, 14, 0);
+        gather_rows<64, 64, bf16>(ag, sh.box, gather, 64);
+        gather_wait<0>(ag);
+        declare_access(ag, Access::Read, sh.box.data, sizeof(sh.box));
+        const u16* box = reinterpret_cast<const u16*>(sh.box.data);
+        const int expected[] = {9, 12, 3, 0};
+        for (i64 r = 0; r < 64; ++r) {
+            const int row = expected[r < 4 ? r : 3];
+            for (i64 c = 0; c < 64; ++c) {
+                const u16 value = c >= 8 ? u16{0} : row < 10 ? x[static_cast<std::size_t>(row * 72 + 64 + c)] : more[static_cast<std::size_t>((row - 10) * 72 + 64 + c)];
+                ASSERT_EQ(box[r * 64 + c], value) << r << " " << c;
+            }
+        }
+    });
+}
+
+class GatherFault : public HostMachine, public ::testing::WithParamInterface<std::pair<bool, bool>> {};
+
+// The wait makes the rows the threads' own, the fence takes them into the async proxy.
+TEST_P(GatherFault, RowsAreReadByMatrixOperationsAfterWaitAndFenceOnly) {
+    const auto [waits, fences] = GetParam();
+    std::vector<u16> x(64, 1);
+    const i32 rows[] = {0};
+    engine_.memory().add(reinterpret_cast<u8*>(x.data()), x.size() * 2, MemoryKind::Input, 0, "x");
+    engine_.memory().add(reinterpret_cast<u8*>(const_cast<i32*>(rows)), sizeof(rows), MemoryKind::Input, 0, "rows");
+    const Body body = [&, waits = waits, fences = fences](Agent& ag, const Args& args, Shared& sh) {
+        const RowSource source = row_source(reinterpret_cast<const u8*>(x.data()), 64);
+        gather_rows<64, 64, bf16>(ag, sh.a[0], gather_index<64>(ag, args, source, rows, 0, 1, 0, 0, 1, 0), 0);
+        if (waits) gather_wait<0>(ag);
+        if (fences) fence_async_shared(ag);
+        ag.engine->mma_read(ag.handle, sh.a[0].data, 64, 1, 64);
+        mma_commit(ag);
+        ag.engine->mma_wait(ag.handle, 0);
+        gather_wait<0>(ag);
+    };
+    if (waits && fences)
+        EXPECT_NO_THROW(run(false, body));
+    else
+        EXPECT_THROW(run(false, body), SimulationFault);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, GatherFault,
+                         ::testing::Values(std::pair{true, true}, std::pair{false, true}, std::pair{true, false}, std::pair{false, false}));
+
+TEST_F(HostMachine, StoreRowsLeavesOtherRowsAndColumns) {
+    std::vector<u16> tensor(30 * 80, 7);
+    engine_.memory().add(reinterpret_cast<u8*>(tensor.data()), tensor.size() * 2, MemoryKind::Output, 0, "y");
+    run(false, [&](Agent& ag, const Args&, Shared& sh) {
+        declare_access(ag, Access::Write, &sh.box, sizeof(sh.box));
+        for (i64 i = 0; i < 64 * 64; ++i) reinterpret_cast<u16*>(sh.box.data)[i] = static_cast<u16>(1000 + i);
+        store_rows<bf16>(ag, reinterpret_cast<bf16*>(tensor.data()), sh.box, 20, 64, 3, 80);
+    });
+    for (i64 r = 0; r < 30; ++r) {
+        for (i64 c = 0; c < 80; ++c) {
+            const bool inside = r >= 20 && r < 23 && c >= 64;
+            ASSERT_EQ(tensor[static_cast<std::size_t>(r * 80 + c)], inside ? 1000 + (r - 20) * 64 + c - 64 : 7) << r << " " << c;
+        }
+    }
+}
+
+TEST_F(HostMachine, ValueOutsideItsPromiseIsRecordedOnceAndBounded) {
+    const i32 list[] = {5, -3, 90};
+    engine_.memory().add(reinterpret_cast<u8*>(const_cast<i32*>(list)), sizeof(list), MemoryKind::Input, 0, "list");
+    run(true, [&](Agent& ag, const Args& args, Shared&) {
+        EXPECT_EQ(load_value(ag, args, list, 0, 5, 5, 4), 5);
+        EXPECT_EQ(memory_.state()->abort, 0u);
+        EXPECT_EQ(load_value(ag, args, list, 2, 6, 80, 4), 80);
+        EXPECT_EQ(load_value(ag, args, list, 1, 6, 80, 4), 6);
+    });
+    const StallRecord& record = memory_.state()->stall;
+    EXPECT_EQ(memory_.state()->abort, 1u);
+    EXPECT_EQ(record.site, 4u);
+    EXPECT_EQ(record.flag, 2u) << "the first one stands";
+    EXPECT_EQ(record.expected, 6u);
+    EXPECT_EQ(record.most, 80u);
+    EXPECT_EQ(record.seen, 90u);
+}
+
 TEST_F(HostMachine, AccumulatorInFlightMayNotBeTouched) {
     EXPECT_THROW(run(false,
                      [](Agent& ag, const Args&, Shared& sh) {

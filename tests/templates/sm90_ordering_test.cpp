@@ -93,6 +93,35 @@ TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
     });
 }
 
+TEST(Sm90Ordering, GathersAreCompleteForTheirThreadsWhereTheyAreWaitedFor) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const std::string copy = "cp.async.cg.shared.global";
+    expect_instructions({
+        {"RowGather<64> g; g.columns = 128; gather_rows<64, 64, bf16>(ag, sh.slot[0], g, 0);",
+         {copy, copy, copy, copy, "cp.async.commit_group"}, true},
+        {"gather_wait<2>(ag);", {"cp.async.wait_group 2"}, true},
+        {"gather_wait<0>(ag);", {"cp.async.wait_group 0"}, true},
+        {"barrier_expect(ag, sh.bar[0], 64);", {"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"}, true},
+    });
+}
+
+// A value that breaks its promise: the record, claimed once, then abort for this GPU's agents and for the host. No wait.
+TEST(Sm90Ordering, ValuesOutsideTheirPromiseAreReportedAndNothingWaits) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    Source source;
+    source.kernel = case_prelude() +
+                    kernel_of({"sh.ring[0] = load_value(ag, args, reinterpret_cast<const i32*>(args.source), 3, 0, 7, 1);", {}}, 0);
+    source.shapes = wgmma_text({});
+    const CubinResult result = compile_cubin(source);
+    std::vector<std::string> found = instructions(result.ptx, 0, kOrdering);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    const std::vector<std::string> expected = {"atom.relaxed.gpu.global.cas.b64", "st.global.u64", "st.release.sys.global.u64",
+                                               "st.shared.u64"};
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(result.ptx.find("trap"), std::string::npos) << "a role that can trap loses setmaxnreg";
+}
+
 TEST(Sm90Ordering, MatrixOperationsAreFencedCommittedAndWaitedFor) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string issue = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16";

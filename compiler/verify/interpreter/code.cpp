@@ -187,6 +187,20 @@ private:
             case Op::LoadValue:
                 i.slot = declare(s.word("name"));
                 break;
+            case Op::GatherDeclare:
+                i.slot = gather(s.word("name")), gather_buffers_[s.word("name")] = -1;
+                break;
+            case Op::GatherIndex:
+                i.slot = gather(s.word("gather"));
+                gather_buffers_[s.word("gather")] = i.buffer;
+                break;
+            case Op::GatherTake:
+                i.slot = gather(s.word("gather")), i.object = gather(s.word("from"));
+                gather_buffers_[s.word("gather")] = gather_buffers_[s.word("from")];
+                break;
+            case Op::GatherRows:
+                i.slot = gather(s.word("gather")), i.buffer = gather_buffers_[s.word("gather")];
+                break;
             case Op::Pipe: {
                 const std::string& name = s.word("name");
                 i.slot = declare(name + ".slot");
@@ -225,6 +239,14 @@ private:
         out_.code.push_back(std::move(i));
     }
 
+    // Slots of a gather: number of rows, and the range that its indices were promised in.
+    int gather(const std::string& name) {
+        const int slot = declare(name + ".count");
+        if (declare(name + ".low") != slot + 1 || declare(name + ".high") != slot + 2)
+            throw InternalError("slots of a gather are not adjacent");
+        return slot;
+    }
+
     // Operands that name an accumulator or a register operand, which a matrix operation may be using.
     static bool holds_registers(Op op, const std::string& operand) {
         if (operand == "name") return op == Op::AccDeclare || op == Op::OperandDeclare;
@@ -255,6 +277,7 @@ private:
     Program out_;
     std::map<std::string, int> global_, local_, values_, boxes_;  // boxes_: of a register operand
     std::map<std::string, CompiledExpr> pipe_slots_;
+    std::map<std::string, int> gather_buffers_;  // -1: a tensor, whose rows need no flag
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;
     int next_ = 0;

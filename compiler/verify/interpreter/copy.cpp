@@ -31,8 +31,25 @@ bool World::execute_copy(Agent* agent, const Instruction& i) {
         case Op::BulkWaitRead:
             bulk_wait(agent, std::size_t(value(*agent, i.operands[0])), i.op == Op::BulkWaitRead);
             return true;
+        case Op::GatherDeclare:
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = 0;
+            return true;
+        case Op::GatherIndex:  // rows, first, count, base, low, high, split
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = value(*agent, i.operands[n == 0 ? 2 : 3 + n]);
+            return true;
+        case Op::GatherTake:
+            for (int n = 0; n < 3; ++n) agent->slots[i.slot + n] = agent->slots[i.object + n];
+            return true;
         case Op::GatherRows:
             gather_rows(agent, i);
+            return true;
+        case Op::GatherWait:
+            for (const std::size_t keep = std::size_t(value(*agent, i.operands[0])); agent->gathers.size() > keep;
+                 agent->gathers.pop_front())
+                complete(agent, {agent->gathers.front()});
+            return true;
+        case Op::StoreRows:
+            store_rows(agent, i);
             return true;
         case Op::StoreLogSumExp:
             store_log_sum_exp(agent, i);
@@ -136,7 +153,8 @@ void World::store_log_sum_exp(Agent* agent, const Instruction& i) {
         ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(index / width, 1, index % width, rows);
 }
 
-// The writer of an index tensor promises a range, and every reader of an element sees the same value.
+// The writer of an index tensor promises a range, and every reader of an element sees the same value. A run's tables
+// are of one kind: anything, the least, the most, or some of each (all rows in the last segment, in the first, in few).
 std::int64_t World::promised_value(const Agent& agent, const Instruction& i, std::int64_t index, std::int64_t low,
                                    std::int64_t high) const {
     const std::string& source = i.step.statement->word("source");
@@ -144,13 +162,20 @@ std::int64_t World::promised_value(const Agent& agent, const Instruction& i, std
         throw ScheduleError(fmt::format("{}: element {} of {}, promised in [{}, {}] (M = {})", i.step.where(), index,
                                         source, low, high, run_.m));
     const std::size_t mixed = std::hash<std::string>()(fmt::format("{} {} {}", source, agent.rank, index)) >> 8;
+    const bool least = run_.table == 1 || (run_.table == 3 && mixed % 4 == 1),
+               most = run_.table == 2 || (run_.table == 3 && mixed % 4 == 2);
+    if (least || most) return least ? low : high;
     return low + std::int64_t(mixed % std::size_t(high - low + 1));
 }
 
 // Which rows the indices name is not known here: every row that may be read must be known where it was written.
 void World::gather_rows(Agent* agent, const Instruction& i) {
-    const std::int64_t low = value(*agent, i.operands[5]), high = value(*agent, i.operands[6]);
-    overwrite(agent, shared(agent, i), now(agent), i);
+    const std::int64_t count = agent->slots[i.slot], low = agent->slots[i.slot + 1], high = agent->slots[i.slot + 2];
+    agent->gathers.push_back(pending(agent));
+    overwrite(agent, shared(agent, i), agent->gathers.back(), i);
+    if (count < 1)
+        throw ScheduleError(fmt::format("{}: a gather of {} rows has no last one to repeat (M = {})", i.step.where(), count,
+                                        run_.m));
     if (i.buffer < 0) return;
     const BufferDef& buffer = plan_.buffers[i.buffer];
     std::int64_t rows = 1;
@@ -168,6 +193,17 @@ void World::gather_rows(Agent* agent, const Instruction& i) {
                fmt::format("gather_rows reads rows [{}, {}) of {} without having waited for their writer", low, high,
                            buffer.name),
                *agent, "wait for the flags of every chunk under the read");
+}
+
+void World::store_rows(Agent* agent, const Instruction& i) {
+    const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("tensor"));
+    const std::int64_t row = value(*agent, i.operands[0]), column = value(*agent, i.operands[1]),
+                       rows = value(*agent, i.operands[2]);
+    read(agent, shared(agent, i), now(agent), i);
+    if (rows > 64)
+        report("check_memory", fmt::format("store_rows of {} rows from a box of 64", rows), *agent, "store a box at a time");
+    const std::int64_t width = std::min<std::int64_t>(64, sizes_[agent->rank].value(tensor.shape.back()) - column);
+    if (rows > 0 && width > 0) ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(row, rows, column, width);
 }
 
 void World::put_bytes(Agent* agent, const Instruction& i) {

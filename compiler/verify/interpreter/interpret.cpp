@@ -109,7 +109,7 @@ std::map<std::string, std::int64_t> choose_params(const Plan& plan, std::size_t 
     for (const ParamDef& param : plan.params) {
         const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
         const std::int64_t values[] = {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
-        params[param.name] = values[run / pace % std::size(values)];
+        params[param.name] = std::max<std::int64_t>(values[run / pace % std::size(values)], param.positive ? 1 : 0);
         pace = pace == 1 ? 2 : pace + 1;
     }
     return params;
@@ -151,6 +151,7 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     for (std::int64_t m : choose_rows(plan)) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
         runs.runs.push_back({m, ctas, reverse});
+        runs.runs.back().table = int(runs.runs.size()) / 2 % 4;
         runs.runs.back().params = choose_params(plan, runs.runs.size() - 1);
         // Rows that lie apart take other paths through the copies: in the first small run, and once in five.
         if (runs.runs.size() % 5 == 4) runs.runs.back().row_gap = kRowGap;

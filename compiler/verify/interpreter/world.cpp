@@ -5,11 +5,24 @@
 #include "runtime/base/error.h"
 
 namespace plait::interpreter {
+namespace {
+
+// Whether `row` is a value that the program reads from a list: then covering the rows is that list's promise.
+bool names_a_listed_value(const Program& program, const Expr& row) {
+    const std::set<std::string> names = row.names();
+    for (const Instruction& i : program.code) {
+        if (i.op == Op::LoadValue && names.count(i.step.statement->word("name")) != 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
 
 World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan), run_(run) {
     for (const Program& program : code.programs) {
         for (const Instruction& i : program.code) {
-            if (i.op == Op::StoreRows) scattered_.insert(i.step.statement->word("tensor"));
+            if (i.op == Op::StoreRows && names_a_listed_value(program, i.step.statement->expr("row")))
+                scattered_.insert(i.step.statement->word("tensor"));
         }
     }
     for (const FlagDef& flag : plan_.flags) session_flags_ = session_flags_ || flag.session;
@@ -99,7 +112,8 @@ bool World::advance(Agent* agent) {
     while (!agent->done() && steps_ < run_.max_steps) {
         const Program& program = code_.programs[agent->programs[agent->program]];
         if (agent->pc >= int(program.code.size())) {
-            if (!agent->groups.empty() || !agent->open.reads.empty() || !agent->mma_groups.empty()) {
+            if (!agent->groups.empty() || !agent->open.reads.empty() || !agent->mma_groups.empty() ||
+                !agent->gathers.empty()) {
                 report(
                     "check_progress",
                     fmt::format("program {} ends with copies or matrix operations in flight", program.definition->name),

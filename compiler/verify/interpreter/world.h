@@ -24,6 +24,7 @@ struct Run {
     std::int64_t m = 0, ctas = 1;
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
+    int table = 0;  // kind of the values in lists, see promised_value
     std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
     std::int64_t row_gap = 0;                          // bytes between the rows of strided tensors
 };
@@ -45,6 +46,7 @@ struct Agent {
     std::deque<Group> groups;
     std::vector<int> mma_open;
     std::deque<std::vector<int>> mma_groups;
+    std::deque<int> gathers;  // row gathers in flight, a group each
     std::size_t mma_committed = 0;
     std::vector<std::size_t> values;  // by accumulator or operand: youngest group that uses it, from 1; 0: safe to touch
     std::int64_t seen_posted = 0, seen_completed = 0, seen_finished = 0;  // relay: as of its last poll
@@ -126,6 +128,7 @@ private:
     void put_bytes(Agent* agent, const Instruction& i);
     void store_log_sum_exp(Agent* agent, const Instruction& i);
     void gather_rows(Agent* agent, const Instruction& i);
+    void store_rows(Agent* agent, const Instruction& i);
     std::int64_t promised_value(const Agent& agent, const Instruction& i, std::int64_t index, std::int64_t low,
                                 std::int64_t high) const;
     void store_box(Agent* agent, const Instruction& i);

@@ -10,8 +10,10 @@ PLAIT_DEVICE i64 enter(Agent&, const Args& args) {
     return static_cast<i64>(ptx::load_relaxed_gpu(&args.launch.state->epoch) + 1);
 }
 
+// Of a warpgroup the elected thread has it alone.
 template <class Args>
-PLAIT_DEVICE i64 fetch_tile(Agent&, const Args& args) {
+PLAIT_DEVICE i64 fetch_tile(Agent& ag, const Args& args) {
+    if (!ag.elected()) return 0;
     return static_cast<i64>(ptx::fetch_add_relaxed_gpu(&args.launch.state->next_tile, 1));
 }
 

@@ -45,7 +45,9 @@ PLAIT_DEVICE void barrier_arrive(Agent& ag, Barrier& bar) {
     ptx::mbarrier_arrive(ptx::shared_address(&bar));
 }
 
-PLAIT_DEVICE void barrier_expect(Agent&, Barrier& bar, i64 bytes) {
+// One arrival, of the thread that issues the loads.
+PLAIT_DEVICE void barrier_expect(Agent& ag, Barrier& bar, i64 bytes) {
+    if (!ag.elected()) return;
     ptx::mbarrier_arrive_expect_bytes(ptx::shared_address(&bar), static_cast<u32>(bytes));
 }
 

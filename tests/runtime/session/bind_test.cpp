@@ -252,6 +252,25 @@ TEST(BindArguments, RefusesLaunchArgumentsThatDisagreeOrAreTooLarge) {
     EXPECT_TRUE(contains(large.refusal(), "keys = 41 (dimension 0 of `b`) is outside of 0..40")) << large.refusal();
 }
 
+TEST(BindArguments, RefusesNothingOfALaunchArgumentThatMayNotBeZero) {
+    BoundKeys none(0);
+    none.tensors[1].data = none.tensors[2].data = nullptr;
+    EXPECT_NO_THROW(none.bind());
+    none.manifest.params[0].positive = true;
+    EXPECT_TRUE(contains(none.refusal(), "keys = 0 (dimension 0 of `b`) is outside of 1..40")) << none.refusal();
+}
+
+// A gather copies 16 bytes at a time: no map over the tensor asks for it.
+TEST(BindArguments, RefusesAMisalignedTensorWhoseRowsAreGathered) {
+    BoundKeys bound(7);
+    bound.manifest.maps.clear();
+    bound.tensors[1].data = bound.aligned(32768 + 2);
+    EXPECT_NO_THROW(bound.bind());
+    bound.manifest.tensors[1].aligned = true;
+    EXPECT_TRUE(contains(bound.refusal(), "tensor `b` starts at")) << bound.refusal();
+    EXPECT_TRUE(contains(bound.refusal(), "not a multiple of 16 bytes")) << bound.refusal();
+}
+
 TEST(BindArguments, RefusesAnotherTopologyOrAbi) {
     Bound world(50), abi(50);
     world.place = place_of(3, 1, 4);

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "runtime/base/error.h"
+
 namespace plait {
 namespace {
 
@@ -118,6 +120,17 @@ TEST(DescribeStall, ShowsBothSidesOfADisagreement) {
     p.places.told[1] = record(AbortCause::Disagree, 1);
     EXPECT_NE(describe_stall(2, r, p.places).message.find("one with M = 512 and other launch arguments"),
               std::string::npos);
+}
+
+TEST(DescribeStall, ValueOutsideItsPromiseIsNamedWithItsBounds) {
+    Places p;
+    p.one.wait_sites.push_back({7, "compute", "loader", "offs", "value"});
+    StallRecord r = record(AbortCause::Value);
+    r.epoch = 0, r.site = 7, r.flag = 5, r.expected = 100, r.seen = static_cast<u64>(-7), r.peer = 512, r.artifact = 4096;
+    const StallStory story = describe_stall(2, r, p.places);
+    EXPECT_EQ(story.message, "rank 2: offs[5] is -7, it must lie in 100..512 (read by role compute, agent loader of CTA 9)");
+    EXPECT_THROW(throw_story(story), ArgumentError);
+    EXPECT_THROW(throw_story(describe_stall(2, record(AbortCause::Host), p.places)), StallError);
 }
 
 TEST(DescribeStall, GivesTheFirstCauseOfAnotherRank) {
