@@ -181,7 +181,7 @@ TEST(Emit, NumbersAbortableWaitsInTheOrderOfTheSource) {
         kernel.find("wait_flag(ag, args, own_flag(args, ready_offset, first_row + bank), epoch, Scope::System, 0);"),
         std::string::npos)
         << kernel;
-    EXPECT_NE(kernel.find("wait_flag(ag, args, own_entered(args, 0), epoch, Scope::System, 1);"), std::string::npos)
+    EXPECT_NE(kernel.find("wait_flag(ag, args, own_entered(args, 0), entered_since(epoch), Scope::System, 1);"), std::string::npos)
         << kernel;
     const std::vector<PrintedWait> waits = printed_waits(plan);
     ASSERT_EQ(waits.size(), 2u);
