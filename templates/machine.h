@@ -41,13 +41,14 @@
 //
 // Matrix operations (consumer warpgroups)
 //   mma_begin(ag, acc)                     [o] wgmma.fence: registers before the first issue
-//   mma_issue<TileN, TransposeB, T>(ag, acc, a, a_rows, b, accumulate)      acc (+)= a[from row a_rows, M x 64] b[64 x N];
-//       a: one box of 64 columns of k. b: TransposeB 0: [N x 64 of k], one box; 1: [64 of k x N], boxes of 64 columns
+//   mma_issue<TileN, TransposeB, T, TransposeA = 0>(ag, acc, a, a_rows, b, accumulate)      acc (+)= a[from row a_rows, M x 64] b[64 x N];
+//       a: TransposeA 0: one box of 64 columns of k; 1: [64 of k x M], boxes of 64 rows. b: TransposeB 0: [N x 64 of k], one box; 1: [64 of k x N], boxes of 64 columns
 //   mma_commit(ag)
 //   mma_wait<n>(ag, acc)                   [o] all but the n youngest groups; names the accumulators it makes safe
 //   map(ag, acc, row, col, f)                  x = f(r, c, x) for every element; (row, col) is the accumulator's origin
-//   stage_box<T>(ag, dst, acc, block, column)  rows [64*block, +64), columns [column, +64) of acc -> a 64x64 box, as T.
-//       column: a multiple of 64, or N - 64 where N is none (the last box overlaps the one before, with the same values)
+//   join(ag, acc, other, f)                    x = f(x, y) for every element x of acc and y of other
+//   stage_box<T>(ag, dst, acc, block, column)  rows [64*block, +64) of acc, columns from `column`, a multiple of a box's width, on,
+//       as T -> a box of 64 rows of 128 bytes. Columns that acc lacks are left as they were in the box
 //
 // Places in the symmetric workspaces (offset: in the artifact's area; peer: local rank)
 //   own_flag(args, offset, index), peer_flag(args, offset, peer, index), own_entered(args, index), peer_entered(args, peer, index)
@@ -84,7 +85,7 @@
 //                                               the epoch and resets next_tile, finished, ctas_in, ctas_out
 //
 // Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
-//   add, mul, relu, gelu (erf), gelu_tanh, silu, to_f32, round_to<T>. arithmetic.h has those both machines share
+//   add, mul, relu, gelu (erf), gelu_tanh, silu, silu_mul, to_f32, round_to<T>. arithmetic.h has those both machines share
 // Operands of pointwise functions: load_at(ag, ptr, index) -> f32, one ordinary global load; col_at(ag, vector, c, cols),
 //   cell_at(ag, matrix, r, c, rows, cols): 0 outside, without an access
 // Trace: trace(ag, kind, value): a span of the timeline starts; nothing on sm90 unless the schedule asks for it.

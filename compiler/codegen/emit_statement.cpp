@@ -121,12 +121,15 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AccDeclare: return form(s, "Acc<{rows}, {cols}> {name};");
         case Op::MmaBegin: return form(s, "mma_begin(ag, {acc});");
         case Op::MmaIssue:
-            return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
-                           "{accumulate});");
+            return form(s, s.has("transpose_a") ? "mma_issue<{cols}, {transpose_b}, {dtype}, {transpose_a}>(ag, {acc}, sh.{a}, "
+                                                  "{a_rows}, sh.{b}, {accumulate});"
+                                                : "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
+                                                  "{accumulate});");
         case Op::MmaCommit: return form(s, "mma_commit(ag);");
         case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc});");
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
+        case Op::AccJoin: return join(s);
         case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
         case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {value}, Scope::{scope});");
         case Op::SignalAdd: return form(s, "signal_add(ag, {$peer_flag}, {value}, Scope::{scope});");
@@ -205,6 +208,12 @@ void StatementPrinter::map(const Statement& s) {
     writer_.open(filled(s, "map(ag, {acc}, {row}, {col}, [&](i64 r, i64 c, f32 x)"));
     for (const Statement& inner : s.body) statement(inner);
     writer_.line("return x;");
+    writer_.close("});");
+}
+
+void StatementPrinter::join(const Statement& s) {
+    writer_.open(filled(s, "join(ag, {acc}, {other}, [&](f32 x, f32 y)"));
+    form(s, "return {function}(x, y);");
     writer_.close("});");
 }
 

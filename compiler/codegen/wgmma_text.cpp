@@ -21,7 +21,8 @@ void collect(const Plan& plan, const std::vector<Statement>& body, std::set<Wgmm
     for (const Statement& statement : body) {
         if (statement.op == Op::MmaIssue) {
             shapes.insert({constant_value(plan, statement.expr("cols")), constant_value(plan, statement.expr("transpose_b")) != 0,
-                           statement.word("dtype")});
+                           statement.word("dtype"),
+                           statement.has("transpose_a") && constant_value(plan, statement.expr("transpose_a")) != 0});
         }
         collect(plan, statement.body, shapes);
     }
@@ -55,19 +56,19 @@ std::string shape_text(const WgmmaShapeKey& shape) {
         in_lines(registers, ",\n              ", [](std::int64_t i) { return fmt::format("\"+f\"(d[{}])", i); });
     return fmt::format(R"(
 template <>
-struct WgmmaShape<{n}, {transpose}, {type}> {{
+struct WgmmaShape<{n}, {transpose}, {type}, {transpose_a}> {{
     static __device__ __forceinline__ void issue(f32 (&d)[{registers}], u64 a, u64 b, bool accumulate) {{
         asm volatile(
             "{{.reg .pred p; setp.ne.b32 p, %{accumulate}, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{type}.{type} {{"
             "{operands}"
-            "}}, %{a}, %{b}, p, 1, 1, 0, {transpose};}}\n"
+            "}}, %{a}, %{b}, p, 1, 1, {transpose_a}, {transpose};}}\n"
             : {outputs}
             : "l"(a), "l"(b), "r"(static_cast<u32>(accumulate)));
     }}
 }};
 )",
-                       fmt::arg("n", shape.n), fmt::arg("transpose", shape.transpose_b ? 1 : 0), fmt::arg("type", shape.dtype),
+                       fmt::arg("n", shape.n), fmt::arg("transpose", shape.transpose_b ? 1 : 0), fmt::arg("transpose_a", shape.transpose_a ? 1 : 0), fmt::arg("type", shape.dtype),
                        fmt::arg("registers", registers), fmt::arg("operands", operands), fmt::arg("outputs", outputs),
                        fmt::arg("a", registers), fmt::arg("b", registers + 1), fmt::arg("accumulate", registers + 2));
 }
@@ -82,7 +83,7 @@ std::set<WgmmaShapeKey> wgmma_shapes(const Plan& plan) {
 
 std::string wgmma_text(const std::set<WgmmaShapeKey>& shapes) {
     std::string text =
-        "// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated, a K-major (PTX ISA, \"wgmma.mma_async\").\n"
+        "// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated (PTX ISA, \"wgmma.mma_async\").\n"
         "#pragma once\n\nnamespace plait {\n";
     for (const WgmmaShapeKey& shape : shapes) {
         check(shape);

@@ -14,6 +14,7 @@ struct WgmmaShapeKey {
     std::int64_t n = 0;          // multiple of 8, 8 to 256
     bool transpose_b = false;    // B is MN-major in shared memory: [K, N] in global memory
     std::string dtype;           // bf16 f16
+    bool transpose_a = false;    // A is MN-major: [K, M] in global memory
     auto operator<=>(const WgmmaShapeKey&) const = default;
 };
 

@@ -44,6 +44,13 @@ std::uint64_t workspace_bytes(const Plan& plan) {
     return end;
 }
 
+std::int64_t legal_rows(const Plan& plan, std::int64_t m) {
+    for (const Constant& c : plan.consts) {
+        if (c.name == "m_multiple") return m / c.value * c.value;
+    }
+    return m;
+}
+
 std::int64_t element_bytes(const std::string& dtype) {
     if (dtype == "bf16" || dtype == "f16") return 2;
     if (dtype == "f32" || dtype == "i32") return 4;

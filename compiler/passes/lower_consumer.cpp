@@ -1,6 +1,8 @@
 // One consumer warpgroup: multiply, pointwise, store.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "compiler/passes/block.h"
 #include "compiler/passes/lower_compute.h"
 #include "compiler/passes/place_roles.h"
@@ -42,19 +44,30 @@ private:
     // nothing is lost, and ptxas never sees an accumulator named while a wgmma writes it (C7518, C7520: serialized).
     void multiply(Block& b) {
         b.add(Op::AccDeclare, {"acc", std::to_string(c_.consumer_rows), "tile_n"});
+        if (c_.pattern.gated) b.add(Op::AccDeclare, {"up", std::to_string(c_.consumer_rows), "tile_n"});
         b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
             block.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
             block.add(Op::MmaBegin, {"acc"});
-            block.add(Op::MmaIssue, {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, "acc", "a_stage[ab.slot]",
-                                     std::to_string(first_row_), "b_stage[ab.slot]", "k != 0"});
+            if (c_.pattern.gated) block.add(Op::MmaBegin, {"up"});
+            issue(block, "acc", "b_stage[ab.slot]");
+            if (c_.pattern.gated) issue(block, "up", "up_stage[ab.slot]");
             block.add(Op::MmaCommit);
             block.add(Op::MmaWait, {"0", "acc"});
+            if (c_.pattern.gated) block.add(Op::MmaWait, {"0", "up"});
             block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
             block.add(Op::Advance, {"ab"});
         });
     }
 
+    void issue(Block& b, const std::string& acc, const std::string& slot) {
+        std::vector<std::string> operands = {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, acc,
+                                             "a_stage[ab.slot]", std::to_string(first_row_), slot, "k != 0"};
+        if (c_.pattern.transpose_a) operands.push_back("1");
+        b.add(Op::MmaIssue, std::move(operands));
+    }
+
     static std::string offset(const std::string& base, std::int64_t more) {
+        if (base.empty()) return std::to_string(more);
         return more == 0 ? base : fmt::format("{} + {}", base, more);
     }
 
@@ -65,6 +78,10 @@ private:
     }
 
     void pointwise(Block& b) {
+        if (c_.pattern.gated) {
+            if (!c_.pattern.gate_source.empty()) b.note(c_.pattern.gate_source);
+            b.add(Op::AccJoin, {"silu_mul", "acc", "up"});
+        }
         std::vector<std::pair<PointwiseOp, std::vector<std::string>>> lines;
         for (const PointwiseOp& op : c_.pattern.pointwise) {
             if (op.function == "cast" && op.dtype == "f32") continue;  // x is f32
@@ -83,16 +100,23 @@ private:
 
     // Unrolled: the accumulator lives in registers and is indexed by constants.
     void store(Block& b) {
-        std::string map = "c_map[0]", z = "0";
+        std::string map = "c_map[0]", column_base = "col", z = "0";
         if (c_.communicates) {
             b.let("out", "q == tail ? 1 : 0");
             b.let("out_z", "q == tail ? 0 : q");
             map = "c_map[out]", z = "out_z";
+        } else if (c_.ragged_columns()) {
+            column_base.clear(), z = "col / tile_n";
+            if (c_.n % c_.tile_n != 0) {
+                b.let("out", "col + tile_n > N ? 1 : 0");
+                map = "c_map[out]", z = "out == 1 ? 0 : col / tile_n";
+            }
+            b.let("out_z", std::exchange(z, "out_z"));
         }
-        const std::int64_t boxes = c_.consumer_rows / 64 * (c_.tile_n / 64);
+        const std::int64_t boxes = c_.consumer_rows / 64 * ((c_.tile_n + c_.box_cols - 1) / c_.box_cols);
         std::int64_t count = 0;
         for (std::int64_t block = 0; block < c_.consumer_rows / 64; ++block) {
-            for (std::int64_t column = 0; column < c_.tile_n; column += 64) {
+            for (std::int64_t column = 0; column < c_.tile_n; column += c_.box_cols) {
                 const std::string box = fmt::format("c_box[{}]", kBoxes * index_ + count++ % kBoxes);
                 // An odd number of boxes leaves the last store of the tile before in the first box of this one.
                 const bool just_used = count == 1 && boxes % kBoxes != 0;
@@ -102,7 +126,7 @@ private:
                       {c_.pattern.output_dtype, box, "acc", std::to_string(block), std::to_string(column)});
                 b.add(Op::FenceAsyncShared);
                 b.add(Op::AgentSync);
-                b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, map, box, offset("col", column),
+                b.add(Op::StoreBox, {"64", std::to_string(c_.box_cols), c_.pattern.output_dtype, map, box, offset(column_base, column),
                                      offset("row", first_row_ + 64 * block), z});
                 b.add(Op::BulkCommit);
             }

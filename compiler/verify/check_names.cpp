@@ -196,7 +196,7 @@ private:
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
         static const std::set<std::string> kDeclared = {"pipe",   "acc", "relay", "position",
-                                                        "factor", "max", "sum",   "operand"};
+                                                        "factor", "max", "sum",   "operand", "other"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {

@@ -1,7 +1,7 @@
 """`@plait.jit`: traces a function of tensors, compiles it on the first call per signature and launches it.
 
 The signature holds dtypes, N, K, topology, target, schedule and a *range* of M, never M itself: ranges are powers of two
-from 256 on (or the one given by `m_max`), so 20 batch sizes of one range cost one compile.
+from 256 on (or the one given by `m_max`), and each holds the few tiles that are best somewhere in it (compiler/choose).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Compiled:
     request: _core.Request
     artifact: _core.Artifact
     stats: dict[str, Any]
+    choice: str                        # why this tile
 
 
 @dataclass
@@ -160,20 +161,17 @@ class JitFunction:
         m_max = self._m_max or m_range(sizes["M"])
         if sizes["M"] > m_max:
             raise ArgumentError(f"M = {sizes['M']} is above m_max = {m_max}", "raise m_max of @plait.jit")
-        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], m_max, session.target, session.topology.to_json())
-        if key not in self._compiled:
-            self._compiled[key] = self._compile(graph, sizes, m_max, session)
-        return self._compiled[key], sizes["M"]
-
-    def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, session: Any) -> Compiled:
         name = re.sub(r"\W+", "_", self._function.__name__).strip("_") or "kernel"
         text = json.dumps(schedule_file(name, graph, m_max, sizes["N"], sizes["K"]))
-        gathers = any(op["op"] == "all_gather" for op in graph["ops"])
-        knobs = {**default_knobs(sizes["N"], gathers), **self._schedule}
-        origin = f"@plait.jit {self._function.__name__}"
-        request = _core.Request(text, origin, session.topology, session.target, knobs)
-        artifact, stats = request.compile(self._cache_dir)
-        return Compiled(graph, request, artifact, stats)
+        request = _core.Request(text, f"@plait.jit {self._function.__name__}", session.topology, session.target, self._schedule)
+        # The range sizes storage; M itself chooses the tile. Few tiles are best for any M of a range.
+        reason, tile = request.choose(sizes["M"])
+        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], m_max, tuple(tile.items()), session.target,
+               session.topology.to_json())
+        if key not in self._compiled:
+            artifact, stats = request.compile(self._cache_dir)
+            self._compiled[key] = Compiled(graph, request, artifact, stats, reason)
+        return self._compiled[key], sizes["M"]
 
     def _launch(self, compiled: Compiled, call: Call, outs: list[Any] | None, session: Any, m: int, args: tuple[Any, ...]) -> Any:
         first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
@@ -219,6 +217,10 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
             if not letter:
                 continue
             size = ranks[0].shape[index]
+            if letter == "2 * N":
+                if size % 2:
+                    raise ArgumentError(f"{value.name}.shape[{index}] is {size}, silu_mul halves it", "pass an even number of columns")
+                letter, size = "N", size // 2
             if index == shard:
                 size = sum(r.shape[index] for r in ranks) if isinstance(session, SimSession) else size * session.world
                 if given is not None:   # the runtime checks every rank's rows against M
@@ -235,13 +237,6 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
 def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int) -> dict[str, Any]:
     """A schedule file with this graph and no knobs set."""
     return {"graph": {"name": name, **graph}, "schedule": {}, "problem": {"m_max": m_max, "n": n, "k": k}}
-
-
-def default_knobs(n: int, gathers: bool = True) -> dict[str, str]:
-    """What differs from the knobs' own defaults for this problem: no tile wider than the output; 16 row tiles a raster
-    group where nothing is gathered (1 to 3 % faster than 8, docs/results)."""
-    knobs = {"tile_n": str(min(256, -(-n // 64) * 64))}
-    return knobs if gathers else {**knobs, "raster_group": "16"}
 
 
 def read_knobs(schedule: Any) -> dict[str, str]:

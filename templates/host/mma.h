@@ -78,7 +78,19 @@ void mma_begin(Agent& ag, Acc<M, N>& acc) {
     ag.engine->mma_begin(ag.handle, acc.values(ag));
 }
 
-template <i64 N, i64 TransposeB, class T, i64 M, i64 ABytes, i64 BBytes>
+// a: TransposeA 0: [rows][64], k innermost; 1: boxes of [64 k][64 rows] side by side. To [M][64].
+template <i64 M, i64 TransposeA, class T>
+void widen_a(f32* __restrict to, const T* __restrict a) {
+    for (i64 r = 0; r < M; r += 1) {
+        for (i64 k = 0; k < kMmaBlockK; k += 1) {
+            const i64 at = TransposeA != 0 ? r / kBoxColumns * kBoxColumns * kMmaBlockK + k * kBoxColumns + r % kBoxColumns
+                                           : r * kMmaBlockK + k;
+            to[r * kMmaBlockK + k] = to_f32(a[at]);
+        }
+    }
+}
+
+template <i64 N, i64 TransposeB, class T, i64 TransposeA = 0, i64 M, i64 ABytes, i64 BBytes>
 void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, const Bytes<BBytes>& b, bool accumulate) {
     static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
     constexpr i64 row_bytes = kMmaBlockK * sizeof(T);
@@ -92,7 +104,7 @@ void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, co
     f32* wide_a = static_cast<f32*>(ag.engine->registers(ag.handle, M * kMmaBlockK * sizeof(f32), kScratchA));
     f32* wide_b = static_cast<f32*>(ag.engine->registers(ag.handle, N * kMmaBlockK * sizeof(f32), kScratchB));
     const T* narrow_a = reinterpret_cast<const T*>(a.data + a_rows * row_bytes);
-    for (i64 i = 0; i < M * kMmaBlockK; i += 1) wide_a[i] = to_f32(narrow_a[i]);
+    widen_a<M, TransposeA>(wide_a, narrow_a);
     widen_b<N, TransposeB>(wide_b, reinterpret_cast<const T*>(b.data));
     if (!accumulate) {
         for (i64 i = 0; i < M * N; i += 1) sum[i] = 0.0f;

@@ -63,6 +63,7 @@ bool World::execute_copy(Agent* agent, const Instruction& i) {
             read(agent, shared(agent, i), now(agent), i);
             [[fallthrough]];
         case Op::Map:
+        case Op::AccJoin:
         case Op::StageBox:
         case Op::AccFill:
         case Op::MaskCols:

@@ -45,6 +45,11 @@ PLAIT_FETCH_ADD_AS(fetch_add_relaxed_gpu, "relaxed.gpu")
 PLAIT_FETCH_ADD_AS(fetch_add_acq_rel_gpu, "acq_rel.gpu")
 #undef PLAIT_FETCH_ADD_AS
 
+// Two neighbouring words of shared memory, 8-byte aligned.
+PLAIT_DEVICE void store_shared_pair(u32 address, f32 low, f32 high) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(low), "f"(high) : "memory");
+}
+
 // True for the one caller that found 0.
 PLAIT_DEVICE bool claim(u64* address) {
     u64 old;
