@@ -41,7 +41,7 @@ std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target) {
     const std::int64_t limit = shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator;
     for (std::int64_t m : {128, 256}) {
         for (std::int64_t n = 64; n <= 256; n += 16) {
-            Tile tile{m, n, 0, 2};
+            Tile tile{m, n, 0, 2, 2};
             if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
             tile.stages = stages_that_fit(shape, tile, target);
             if (tile.stages >= 3) ranked.push_back({tile, tile_cost(shape, tile, target)});

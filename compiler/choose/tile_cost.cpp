@@ -9,7 +9,6 @@ namespace {
 constexpr std::int64_t kElement = 2;           // of an operand
 constexpr std::int64_t kDepth = 64;            // of a k block
 constexpr std::int64_t kWarpgroup = 128;
-constexpr std::int64_t kBoxes = 2;             // output boxes of a warpgroup
 constexpr std::int64_t kBoxBytes = 64 * 128;
 constexpr std::int64_t kBarrierRoom = 1024;
 constexpr std::int64_t kMaxStages = 8;
@@ -48,7 +47,7 @@ double block_cycles(const MatmulShape& s, const Tile& t, double byte_cycles) {
 std::int64_t stage_bytes(const MatmulShape& s, const Tile& t) { return (t.m + loaded_columns(s, t)) * kDepth * kElement; }
 
 std::int64_t stages_that_fit(const MatmulShape& s, const Tile& t, const Target& target) {
-    const std::int64_t room = target.shared_memory_bytes - kBoxes * t.consumers * kBoxBytes - kBarrierRoom;
+    const std::int64_t room = target.shared_memory_bytes - t.boxes * t.consumers * kBoxBytes - kBarrierRoom;
     return std::min(room / stage_bytes(s, t), kMaxStages);
 }
 

@@ -16,7 +16,7 @@ struct MatmulShape {
 };
 
 struct Tile {
-    std::int64_t m = 128, n = 256, stages = 4, consumers = 2;
+    std::int64_t m = 128, n = 256, stages = 4, consumers = 2, boxes = 2;  // boxes: of a warpgroup, for output
     bool operator==(const Tile&) const = default;
 };
 

@@ -40,7 +40,7 @@ RoleChoice choose_role(const Schedule& schedule, const std::string& role, bool h
 }
 
 std::int64_t shared_bytes(const Choices& c) {
-    std::int64_t bytes = c.stages * c.stage_bytes() + 2 * c.consumers * kBoxBytes + kBarrierRoom;
+    std::int64_t bytes = c.stages * c.stage_bytes() + c.output_boxes * c.consumers * kBoxBytes + kBarrierRoom;
     if (c.any("warp")) bytes += c.pieces * c.piece_bytes;
     return bytes;
 }
@@ -73,6 +73,7 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.consumers = schedule.integer("consumer_warpgroups");
     c.consumer_rows = c.tile_m / c.consumers;
     c.k_blocks = ceil_div(c.k, c.tile_k);
+    c.output_boxes = schedule.integer("output_boxes");
     c.box_cols = kBoxRowBytes / element_bytes(pattern.output_dtype);
     c.raster_group = schedule.integer("raster_group");
     c.order = schedule.word("order");

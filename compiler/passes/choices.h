@@ -28,7 +28,7 @@ struct Choices {
 
     std::int64_t tile_m = 0, tile_n = 0, tile_k = 0, k_blocks = 0, stages = 0;
     std::int64_t consumers = 0, consumer_rows = 0;  // rows of a tile that one consumer warpgroup computes
-    std::int64_t box_cols = 0;                      // columns of an output box: 128 bytes a row
+    std::int64_t box_cols = 0, output_boxes = 0;    // columns of an output box: 128 bytes a row; boxes of a warpgroup
     std::int64_t raster_group = 0;
     std::string order;
     std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;  // b: of one half where the matmul is gated

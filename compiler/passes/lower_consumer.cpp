@@ -1,7 +1,9 @@
 // One consumer warpgroup: multiply, pointwise, store.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "compiler/passes/block.h"
 #include "compiler/passes/lower_compute.h"
@@ -9,8 +11,6 @@
 
 namespace plait {
 namespace {
-
-constexpr std::int64_t kBoxes = 2;  // output boxes of a warpgroup: one is filled while the other is stored
 
 class Consumer {
 public:
@@ -98,7 +98,8 @@ private:
         });
     }
 
-    // Unrolled: the accumulator lives in registers and is indexed by constants.
+    // Half of the boxes is filled while the stores of the other half read theirs. Unrolled: the accumulator lives in registers
+    // and is indexed by constants.
     void store(Block& b) {
         std::string map = "c_map[0]", column_base = "col", z = "0";
         if (c_.communicates) {
@@ -113,26 +114,36 @@ private:
             }
             b.let("out_z", std::exchange(z, "out_z"));
         }
-        const std::int64_t boxes = c_.consumer_rows / 64 * ((c_.tile_n + c_.box_cols - 1) / c_.box_cols);
-        std::int64_t count = 0;
+        std::vector<Box> boxes;
         for (std::int64_t block = 0; block < c_.consumer_rows / 64; ++block) {
-            for (std::int64_t column = 0; column < c_.tile_n; column += c_.box_cols) {
-                const std::string box = fmt::format("c_box[{}]", kBoxes * index_ + count++ % kBoxes);
-                // An odd number of boxes leaves the last store of the tile before in the first box of this one.
-                const bool just_used = count == 1 && boxes % kBoxes != 0;
-                b.add(Op::BulkWaitRead, {std::to_string(just_used ? 0 : kBoxes - 1)});
-                b.add(Op::AgentSync);
-                b.add(Op::StageBox,
-                      {c_.pattern.output_dtype, box, "acc", std::to_string(block), std::to_string(column)});
-                b.add(Op::FenceAsyncShared);
-                b.add(Op::AgentSync);
-                b.add(Op::StoreBox, {"64", std::to_string(c_.box_cols), c_.pattern.output_dtype, map, box, offset(column_base, column),
-                                     offset("row", first_row_ + 64 * block), z});
-                b.add(Op::BulkCommit);
+            for (std::int64_t column = 0; column < c_.tile_n; column += c_.box_cols) boxes.push_back({block, column});
+        }
+        const std::size_t half = std::size_t(c_.output_boxes / 2), groups = (boxes.size() + half - 1) / half;
+        for (std::size_t group = 0; group < groups; ++group) {
+            // An odd number of groups leaves the last stores of the tile before in the first half of this one.
+            b.add(Op::BulkWaitRead, {group == 0 && groups % 2 != 0 ? "0" : "1"});
+            b.add(Op::AgentSync);
+            const std::size_t first = group * half, last = std::min(first + half, boxes.size());
+            const auto slot = [&](std::size_t i) {
+                return fmt::format("c_box[{}]", std::size_t(c_.output_boxes * index_) + group % 2 * half + i - first);
+            };
+            for (std::size_t i = first; i < last; ++i) {
+                b.add(Op::StageBox, {c_.pattern.output_dtype, slot(i), "acc", std::to_string(boxes[i].block),
+                                     std::to_string(boxes[i].column)});
             }
+            b.add(Op::FenceAsyncShared);
+            b.add(Op::AgentSync);
+            for (std::size_t i = first; i < last; ++i) {
+                b.add(Op::StoreBox, {"64", std::to_string(c_.box_cols), c_.pattern.output_dtype, map, slot(i),
+                                     offset(column_base, boxes[i].column), offset("row", first_row_ + 64 * boxes[i].block), z});
+            }
+            b.add(Op::BulkCommit);
         }
     }
 
+    struct Box {
+        std::int64_t block, column;
+    };
     const Choices& c_;
     std::int64_t index_, first_row_;
 };

@@ -33,8 +33,10 @@ private:
         findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)});
     }
 
-    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored.
+    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored or this box is staged; other boxes of the
+    // group may be staged between.
     void before_stage(const Program& program, std::size_t at) {
+        const std::string slot = program[at].statement->expr("dst").print();
         bool synced = false, read = false;
         for (std::size_t i = at; i-- > 0 && !read;) {
             const Op op = program[i].statement->op;
@@ -43,7 +45,8 @@ private:
                 read = true;
                 if (!synced) break;
             }
-            if (op == Op::StoreBox || op == Op::StageBox) break;
+            if (op == Op::StoreBox) break;
+            if (op == Op::StageBox && (synced || program[i].statement->expr("dst").print() == slot)) break;
         }
         if (!read)
             report("stage_box overwrites a box without waiting until its last store has read it", program[at],
