@@ -15,8 +15,8 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kMaxAccumulator = 192;   // registers a thread; 176 beside a pointwise epilogue's own values
-constexpr std::int64_t kMaxBesideEpilogue = 176;
+constexpr std::int64_t kMaxAccumulator = 192;   // registers a thread; 160 beside a pointwise epilogue's own values
+constexpr std::int64_t kMaxBesideEpilogue = 160;
 
 struct Ranked {
     Tile tile;
@@ -39,9 +39,9 @@ MatmulShape shape_of(const FusedPattern& p, const Problem& problem, std::int64_t
 std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target) {
     std::vector<Ranked> ranked;
     const std::int64_t limit = shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator;
-    for (std::int64_t m : {128, 256}) {
-        for (std::int64_t n = 64; n <= 256; n += 16) {
-            Tile tile{m, n, 0, 2, 2};
+    for (std::int64_t m : {64, 128, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
+        for (std::int64_t n = 64; n <= (m == 64 ? 128 : 256); n += 16) {
+            Tile tile{m, n, 0, m == 64 ? 1 : 2, 2};
             if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
             tile.stages = stages_that_fit(shape, tile, target);
             if (tile.stages >= 3) ranked.push_back({tile, tile_cost(shape, tile, target)});

@@ -14,13 +14,13 @@ constexpr std::int64_t kBarrierRoom = 1024;
 constexpr std::int64_t kMaxStages = 8;
 
 // Measured on an H200, in SM cycles at 1.755 GHz (docs/results).
-constexpr double kElementCycles = 0.0315;      // multiplying one element of the tile over a k block
-constexpr double kOperandByteCycles = 0.003;   // each operand byte that is brought in for it
-constexpr double kPowerByteCycles = 0.005;     // the same, where a kernel runs into the power limit
+constexpr double kElementCycles = 0.0348;      // multiplying one element of the tile over a k block
+constexpr double kPortBytesPerCycle = 48;      // operands into one SM
+constexpr double kSharpness = 12;              // of the knee between multiplying and loading: 1.06 where both take as long
+constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
 constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
-constexpr double kRaggedFactor = 1.02;         // widths that are no multiple of a box of 64 columns
-constexpr double kBlockFloorCycles = 300;      // a k block cannot be handed over faster
-constexpr double kPortBytesPerCycle = 45;      // into one SM
+constexpr double kRaggedFactor = 1.01;         // widths that are no multiple of a box of 64 columns
+constexpr double kHandOverCycles[] = {340, 410, 480};  // a k block takes no less, with 1, 2, 3 consumer warpgroups
 constexpr double kMemoryBytesPerCycle = 2280;  // of the GPU's memory: 4 TB/s
 constexpr double kStoreByteCycles = 0.038;     // the epilogue stands between two tiles
 constexpr double kPointwiseFactor = 1.5;       // of it
@@ -32,14 +32,13 @@ std::int64_t loaded_columns(const MatmulShape& s, const Tile& t) {
     return products(s) * (s.transpose_b ? t.n : ceil_div(t.n, 64) * 64);
 }
 
-// Of one k block: whichever of the tensor cores and the loads is slower.
-double block_cycles(const MatmulShape& s, const Tile& t, double byte_cycles) {
-    const double elements = double(t.m * t.n * products(s));
-    const double bytes = double((t.m + loaded_columns(s, t)) * kDepth * kElement);
-    const double present = double((std::min(t.m, s.m) + loaded_columns(s, t)) * kDepth * kElement);
-    double multiply = elements * kElementCycles + bytes * byte_cycles;
-    if (t.n % 64 != 0) multiply *= kRaggedFactor;
-    return std::max({multiply, present / kPortBytesPerCycle, kBlockFloorCycles});
+// Of one k block: multiplying and loading overlap, the slower one counts, and both a little where they are close.
+double block_cycles(const MatmulShape& s, const Tile& t, double power) {
+    const double bytes = double(stage_bytes(s, t));
+    const double multiply = double(t.m * t.n * products(s)) * kElementCycles + bytes * power * kPowerByteCycles;
+    const double load = bytes / kPortBytesPerCycle, slower = std::max(multiply, load);
+    const double knee = std::pow(1 + std::pow(std::min(multiply, load) / slower, kSharpness), 1 / kSharpness);
+    return std::max(slower * knee * (t.n % 64 != 0 ? kRaggedFactor : 1.0), kHandOverCycles[t.consumers - 1]);
 }
 
 }  // namespace
@@ -70,11 +69,11 @@ TileCost tile_cost(const MatmulShape& s, const Tile& t, const Target& target) {
     const double rounds = std::ceil(cost.waves), blocks = double(ceil_div(s.k, kDepth));
     double store = double(t.m * t.n * s.output_bytes) * kStoreByteCycles;
     if (s.pointwise || s.gated) store *= kPointwiseFactor;
-    const auto total = [&](double byte_cycles) { return rounds * (blocks * block_cycles(s, t, byte_cycles) + store); };
-    const double power = std::min(total(kOperandByteCycles) / kPowerLimitCycles, 1.0);
+    const auto total = [&](double power) { return rounds * (blocks * block_cycles(s, t, power) + store); };
+    const double power = std::min(total(0) / kPowerLimitCycles, 1.0);
     const double memory = double((s.m + products(s) * s.n) * s.k * kElement + s.m * s.n * s.output_bytes) / kMemoryBytesPerCycle;
     // A kernel that memory bounds still prefers the tile that leaves the SMs more time.
-    const double compute = total(kOperandByteCycles + power * kPowerByteCycles);
+    const double compute = total(power);
     cost.cycles = kLaunchCycles + std::max(compute, memory) + 0.05 * std::min(compute, memory);
     return cost;
 }

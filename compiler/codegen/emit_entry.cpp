@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compiler/codegen/emit_parts.h"
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -72,7 +73,8 @@ void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& 
     writer.line("cta_barrier(ag);");
 }
 
-void print_leave(const std::string& one_thread, SourceWriter& writer) {
+void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
+    if (!uses_session_state(plan)) return;
     writer.line("cta_barrier(ag);");
     writer.line("if (" + one_thread + ") leave(ag, args);");
 }
@@ -111,7 +113,7 @@ void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
         print_warpgroup(plan, agents, writer);
         writer.close();
     }
-    print_leave("ag.is_thread(0, 0)", writer);
+    print_leave(plan, "ag.is_thread(0, 0)", writer);
     writer.close();
 }
 
@@ -136,7 +138,7 @@ void print_host_entry(const Plan& plan, SourceWriter& writer) {
         writer.close();
     }
     writer.close();
-    print_leave("host_cta->agent_index == 0", writer);
+    print_leave(plan, "host_cta->agent_index == 0", writer);
     writer.close();
 }
 

@@ -11,7 +11,6 @@ void declare_tile(Block& b, const Choices& c) {
     if (!c.communicates) {
         b.let("row", "raster_row(t, row_tiles, col_tiles, raster_group) * tile_m");
         b.let("col", "raster_col(t, row_tiles, col_tiles, raster_group) * tile_n");
-        b.let("rows", "min(tile_m, a_rows - row)");
         return;
     }
     b.let("step", "t / shard_tiles");
@@ -22,6 +21,13 @@ void declare_tile(Block& b, const Choices& c) {
     b.let("row", "raster_row(u, row_tiles, col_tiles, raster_group) * tile_m");
     b.let("col", "raster_col(u, row_tiles, col_tiles, raster_group) * tile_n");
     b.let("rows", "min(tile_m, min(shard, max(M - q * shard, 0)) - row)");
+}
+
+void for_each_own_tile(Block& b, const Choices& c, const Block::Body& body) {
+    b.for_each("t", "cta", "tiles", "ctas", [&](Block& tile) {
+        declare_tile(tile, c);
+        body(tile);
+    });
 }
 
 namespace {
@@ -82,22 +88,21 @@ void lower_loader(const Choices& c, Plan* plan) {
         b.let("bank", "epoch % 2");
     }
     b.add(Op::Pipe, {"ab", "stages"});
-    b.add(Op::Pipe, {"ring", "2"});
-    // A CTA that starts with compute knows its first tile, and asks for the next one before it loads this one, so that the
-    // counter's answer is there when it is needed. Where CTAs push or send first, whoever is free takes the next tile.
-    if (!c.communicates) b.add(Op::Var, {"t", "cta"});
-    b.loop([&](Block& next) {
-        if (c.communicates) next.add(Op::FetchTile, {"t"});
-        next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
-        next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
-        next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
-        next.add(Op::Advance, {"ring"});
-        next.add(Op::BreakIf, {"t >= tiles"});
-        if (!c.communicates) next.add(Op::FetchTile, {"fetched"});
-        declare_tile(next, c);
-        next.when("rows > 0", [&](Block& tile) { load_tile(tile, c); });
-        if (!c.communicates) next.add(Op::Assign, {"t", "ctas + fetched"});
-    });
+    if (!c.communicates) {
+        for_each_own_tile(b, c, [&](Block& tile) { load_tile(tile, c); });
+    } else {
+        b.add(Op::Pipe, {"ring", "2"});
+        b.loop([&](Block& next) {
+            next.add(Op::FetchTile, {"t"});
+            next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
+            next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
+            next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
+            next.add(Op::Advance, {"ring"});
+            next.add(Op::BreakIf, {"t >= tiles"});
+            declare_tile(next, c);
+            next.when("rows > 0", [&](Block& tile) { load_tile(tile, c); });
+        });
+    }
     b.add(Op::Trace, {"idle", "0"});
     if (c.communicates) b.signal(Op::AgentFinished, {}, "finished");
     program->body = b.take();

@@ -18,22 +18,27 @@ public:
 
     void program(Block& b) {
         b.add(Op::Pipe, {"ab", "stages"});
-        b.add(Op::Pipe, {"ring", "2"});
-        b.loop([&](Block& next) {
-            next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
-            next.add(Op::RingGet, {"t", "tile_slot[ring.slot]"});
-            next.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
-            next.add(Op::Advance, {"ring"});
-            next.add(Op::BreakIf, {"t >= tiles"});
-            declare_tile(next, c_);
-            next.when("rows > 0", [&](Block& tile) {
-                tile.add(Op::Trace, {"compute", "t"});
-                multiply(tile);
-                pointwise(tile);
-                tile.add(Op::Trace, {"store", "t"});
-                store(tile);
+        const Block::Body compute = [&](Block& tile) {
+            tile.add(Op::Trace, {"compute", "t"});
+            multiply(tile);
+            pointwise(tile);
+            tile.add(Op::Trace, {"store", "t"});
+            store(tile);
+        };
+        if (!c_.communicates) {
+            for_each_own_tile(b, c_, compute);
+        } else {
+            b.add(Op::Pipe, {"ring", "2"});
+            b.loop([&](Block& next) {
+                next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
+                next.add(Op::RingGet, {"t", "tile_slot[ring.slot]"});
+                next.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
+                next.add(Op::Advance, {"ring"});
+                next.add(Op::BreakIf, {"t >= tiles"});
+                declare_tile(next, c_);
+                next.when("rows > 0", compute);
             });
-        });
+        }
         b.add(Op::Trace, {"idle", "0"});
         b.note("the kernel ends only after every store is complete");
         b.add(Op::BulkWait, {"0"});
