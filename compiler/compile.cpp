@@ -1,5 +1,7 @@
 #include "compiler/compile.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -8,10 +10,12 @@
 #include "compiler/backend/make_manifest.h"
 #include "compiler/backend/toolchain.h"
 #include "compiler/codegen/emit.h"
+#include "compiler/ir/request.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/lower.h"
 #include "compiler/verify/verify.h"
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/settings.h"
 #include "templates/abi/kernel_args.h"
@@ -57,6 +61,17 @@ std::string cache_key(const Source& source, const Toolchain& toolchain, const Ma
     return sha256_hex(key.dump());
 }
 
+std::string mode_of(const CompileOptions& options, const Settings& settings) {
+    const std::string& mode = options.cache_mode.empty() ? settings.cache_mode : options.cache_mode;
+    if (mode != "auto" && mode != "strict" && mode != "jit_only")
+        throw ArgumentError(fmt::format("cache mode is `{}`", mode), "use auto, strict or jit_only");
+    return mode;
+}
+
+std::string cache_folder(const CompileOptions& options, const Settings& settings) {
+    return options.cache_dir.empty() ? settings.cache_dir : options.cache_dir;
+}
+
 ExtraFiles dumped_texts(const Plan& plan, const Source& source, const Provenance& provenance,
                         const Settings& settings) {
     if (settings.dump.empty()) return {};
@@ -87,6 +102,10 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
     if (plan.target != target.arch)
         throw ArgumentError("plan " + plan.name + " is for " + plan.target + ", the target is " + target.arch);
     Settings settings = Settings::from_environment();
+    const std::string mode = mode_of(options, settings);
+    if (mode == "strict")
+        throw CompileError(fmt::format("strict cache: plan {} was edited by hand, nothing built it before", plan.name),
+                           "compile it with cache mode auto or jit_only");
     Stopwatch watch;
     Source source = emit(plan);
     Manifest manifest = make_manifest(plan, problem, provenance.semantics);
@@ -99,8 +118,8 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
         return build_entry(toolchain, source, manifest, extra);
     };
     Artifact artifact;
-    if (options.use_cache) {
-        ArtifactCache cache(options.cache_dir.empty() ? settings.cache_dir : options.cache_dir);
+    if (mode == "auto") {
+        ArtifactCache cache(cache_folder(options, settings));
         artifact = cache.find_or_build(manifest.key, make, &stats.cache_hit);
         if (stats.cache_hit) cache.add_extra(manifest.key, extra);
     } else {
@@ -110,10 +129,24 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
     return artifact;
 }
 
-// Where an op stands in the user's program says nothing of what it computes.
-Graph without_provenance(Graph graph) {
-    for (GraphOp& op : graph.ops) op.source.clear();
-    return graph;
+// Production: what plaitc built, or an error that says how to build it. Never lowers, never writes to the cache.
+Artifact find_strictly(const CompileRequest& request, const CompileOptions& options, const Settings& settings) {
+    const std::string folder = cache_folder(options, settings), semantics = semantics_of(request);
+    // A shared object loads without Clang; an object file is taken where nothing else is there.
+    std::vector<std::string> names = {"kernel.cubin"};
+    if (request.target.is_host()) names = {"kernel.so", "kernel.o"};
+    if (request.target.is_host() && options.shared_object) names = {"kernel.so"};
+    int damaged = 0;
+    if (auto found = ArtifactCache(folder).find_by_semantics(semantics, names, &damaged)) return *found;
+    const std::string damage = damaged > 0 ? fmt::format(" ({} damaged)", damaged) : "";
+    throw CompileError(
+        fmt::format(
+            "strict cache: {} holds no artifact{} of graph {} with M <= {}, N = {}, K = {} for {} on {} (semantics {})",
+            folder, damage, request.graph.name, request.problem.m_max, request.problem.n, request.problem.k,
+            request.topology.label(), request.target.arch, semantics.substr(0, 16)),
+        "record the run's requests (PLAIT_RECORD_REQUESTS=FILE), build them with plaitc --from-requests FILE "
+        "--cache-dir " +
+            folder + ", or set PLAIT_CACHE_MODE=auto");
 }
 
 }  // namespace
@@ -124,14 +157,19 @@ Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& pr
     CompileStats& s = stats ? *stats : local;
     s = {};
     Stopwatch total, watch;
+    const CompileRequest request{graph, schedule, problem, topology, target};
+    const Settings settings = Settings::from_environment();
+    const std::string record = options.record_requests.empty() ? settings.record_requests : options.record_requests;
+    if (!record.empty()) add_line_once(record, print_request(request));
+    if (mode_of(options, settings) == "strict") {
+        Artifact artifact = find_strictly(request, options, settings);
+        s.cache_hit = true;
+        s.total_ms = s.backend_ms = total.lap_ms();
+        return artifact;
+    }
     Plan plan = lower_unproven(graph, schedule, problem, topology, target);
     s.lower_ms = watch.lap_ms();
-    ScheduleFile file{without_provenance(graph), schedule, problem, "", ""};
-    nlohmann::json meaning = {{"schedule", print_schedule(file)},
-                              {"topology", topology.to_json_text()},
-                              {"arch", target.arch},
-                              {"sms", target.sms}};
-    Provenance provenance{sha256_hex(meaning.dump()), print_schedule({graph, schedule, problem, topology.name, ""})};
+    Provenance provenance{semantics_of(request), print_schedule({graph, schedule, problem, topology.name, ""})};
     auto prove = [&] {
         Stopwatch proof;
         throw_if_any(verify_plan(plan, target));

@@ -15,11 +15,16 @@ struct CompileStats {
 };
 struct CompileOptions {
     std::string cache_dir;        // empty: the setting PLAIT_CACHE_DIR, else ~/.cache/plait
-    bool use_cache = true;
+    std::string cache_mode;       // auto, strict, jit_only; empty: the setting PLAIT_CACHE_MODE
+    std::string record_requests;  // file that the request is added to; empty: the setting PLAIT_RECORD_REQUESTS
     bool shared_object = false;   // host: link a .so (AOT) instead of a relocatable object (JIT)
 };
 
-// Throws ScheduleError (all findings), CompileError. Thread-safe; holds a per-key file lock while it builds.
+// Throws ScheduleError (all findings), CompileError. Thread-safe.
+//
+// cache_mode auto: the cache's entry, else one that is built under a lock per key, so that one process of a machine builds
+// it. strict: an entry of the cache that computes the request (manifest.semantics), whatever compiled it; none is a
+// CompileError; nothing is lowered and no compiler is needed. jit_only: built anew; the cache is neither read nor written.
 Artifact compile(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
                  const Target& target, const CompileOptions& options = {}, CompileStats* stats = nullptr);
 

@@ -41,7 +41,7 @@ void load(const Artifact& artifact) {
 void cold(benchmark::State& state, const std::string& arch) {
     const Case task(arch);
     CompileOptions options;
-    options.use_cache = false;
+    options.cache_mode = "jit_only";
     for (auto _ : state) {
         CompileStats stats;
         try {

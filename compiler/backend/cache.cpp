@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
 #include "runtime/base/hash.h"
+#include "templates/abi/kernel_args.h"
 
 namespace plait {
 namespace {
@@ -15,7 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 constexpr const char* kEntry = "entry.json";
-constexpr const char* kWritable = "set PLAIT_CACHE_DIR to a folder that can be written";
+constexpr const char* kWritable = "set PLAIT_CACHE_DIR to a folder that can be written and has room";
+
+// What the file layer says, with what to do about a cache.
+[[noreturn]] void throw_unwritable(const std::string& root, const ArgumentError& error) {
+    throw ArgumentError(fmt::format("the cache {} cannot be written: {}", root, error.message()),
+                        error.hint().empty() ? kWritable : error.hint());
+}
 
 std::string statistics_path(const std::string& root) { return root + "/statistics.json"; }
 
@@ -84,6 +96,36 @@ std::optional<Artifact> ArtifactCache::find(const std::string& key, bool* damage
     return artifact;
 }
 
+std::optional<Artifact> ArtifactCache::find_by_semantics(const std::string& semantics,
+                                                         const std::vector<std::string>& code_names,
+                                                         int* damaged) const {
+    std::vector<std::string> keys;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(semantics_directory(semantics), missing))
+        keys.push_back(entry.path().filename().string());
+    std::sort(keys.begin(), keys.end());
+    // An entry that another process heals at this moment is whole a moment later.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        int not_whole = 0;
+        std::vector<Artifact> found;
+        for (const std::string& key : keys) {
+            bool is_damaged = false;
+            std::optional<Artifact> artifact = find(key, &is_damaged);
+            not_whole += is_damaged ? 1 : 0;
+            if (artifact && artifact->manifest.semantics == semantics && artifact->manifest.abi_version == kAbiVersion)
+                found.push_back(std::move(*artifact));
+        }
+        if (damaged) *damaged = not_whole;
+        for (const std::string& name : code_names) {
+            for (Artifact& artifact : found)
+                if (fs::path(artifact.code_file).filename() == name) return std::move(artifact);
+        }
+        if (not_whole == 0) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return std::nullopt;
+}
+
 Artifact ArtifactCache::find_or_build(const std::string& key, const std::function<BuiltEntry()>& build, bool* hit) {
     *hit = true;
     if (std::optional<Artifact> found = find(key)) {
@@ -95,7 +137,12 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
     fs::create_directories(fs::path(folder).parent_path(), error);
     if (error)
         throw ArgumentError(fmt::format("cannot make the cache folder {}: {}", folder, error.message()), kWritable);
-    FileLock lock(folder + ".lock");
+    std::unique_ptr<FileLock> lock;
+    try {
+        lock = std::make_unique<FileLock>(folder + ".lock");
+    } catch (const ArgumentError& cause) {
+        throw_unwritable(root_, cause);
+    }
     bool damaged = false;
     if (std::optional<Artifact> found = find(key, &damaged)) {
         count(&CacheStatistics::hits);
@@ -103,16 +150,28 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
     }
     *hit = false;
     BuiltEntry entry = build();
-    if (damaged) remove_recursively(folder);
-    Artifact artifact = publish(key, entry);
-    count(damaged ? &CacheStatistics::healed : &CacheStatistics::misses);
-    return artifact;
+    try {
+        if (damaged) remove_recursively(folder);
+        Artifact artifact = publish(key, entry);
+        count(damaged ? &CacheStatistics::healed : &CacheStatistics::misses);
+        return artifact;
+    } catch (const ArgumentError& cause) {
+        throw_unwritable(root_, cause);
+    }
 }
 
 // The caller holds the key's lock, so whatever lies in the staging folder belongs to a builder that died.
 Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry) {
     std::string folder = directory(key), staging = folder + ".staging";
     remove_recursively(staging);
+    // Whatever fails below, no half of an entry stays on a disk that may be full.
+    struct Staging {
+        std::string path;
+        ~Staging() {
+            std::error_code ignored;
+            fs::remove_all(path, ignored);
+        }
+    } const cleanup{staging};
     std::string staged = make_temporary_directory(staging);
     std::map<std::string, std::string> files = {
         {"kernel.cu", entry.artifact.source},
@@ -124,10 +183,13 @@ Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry)
         sums["files"][name] = {{"bytes", text.size()}, {"sha256", sha256_hex(text)}};
         write_file_atomically(staged + "/" + name, text);
     }
+    // Before the entry: a name without an entry leads nowhere, an entry without its name would be lost to strict mode.
+    const std::string names = semantics_directory(entry.artifact.manifest.semantics);
+    make_directories(names);
+    write_file_atomically(names + "/" + key, "");
     for (const auto& [name, text] : entry.extra) write_file_atomically(staged + "/" + name, text);
     write_file_atomically(staged + "/" + kEntry, sums.dump(2) + "\n");
     publish_directory(staged, folder);
-    remove_recursively(staging);
     Artifact artifact = entry.artifact;
     artifact.code_file = folder + "/" + entry.code_name;
     return artifact;
@@ -140,14 +202,18 @@ void ArtifactCache::add_extra(const std::string& key, const ExtraFiles& extra) c
     }
 }
 
-// Counts are for people: a cache that can be read and not written still serves.
+// Counts are for people: a cache that can be read and not written still serves, nobody waits long to count, and a crash of
+// the machine may lose them.
 void ArtifactCache::count(std::uint64_t CacheStatistics::*counter) {
     try {
-        FileLock lock(root_ + "/statistics.lock");
+        FileLock lock(root_ + "/statistics.lock", std::chrono::seconds(2));
         CacheStatistics counts = read_counts(root_);
         counts.*counter += 1;
         json file = {{"hits", counts.hits}, {"misses", counts.misses}, {"healed", counts.healed}};
-        write_file_atomically(statistics_path(root_), file.dump() + "\n");
+        const std::string next = statistics_path(root_) + ".next";  // the lock's holder alone writes it
+        std::ofstream(next) << file.dump() << "\n";
+        std::error_code ignored;
+        fs::rename(next, statistics_path(root_), ignored);
     } catch (const ArgumentError&) {
     }
 }
@@ -176,6 +242,7 @@ void ArtifactCache::clear() {
                 remove_recursively(entry.path().string());
         }
     }
+    // Names stay: they lead nowhere, and a builder at work has written its own already.
     fs::remove(statistics_path(root_), ignored);
 }
 

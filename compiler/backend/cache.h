@@ -3,6 +3,7 @@
 //   root/ab/abcdef../          one artifact: kernel.cu, its code, manifest.json, entry.json (sizes and SHA-256 of them)
 //   root/ab/abcdef...lock      held by the one process that builds this key
 //   root/ab/abcdef...staging/  what it has written so far; a rename publishes it
+//   root/by_semantics/SEM/KEY  empty: the entry KEY computes SEM. Written before its entry, read by strict mode
 //   root/statistics.json      hits, misses, healed
 //
 // Readers take no lock: a published folder never changes, and a folder whose sums do not agree counts as absent. The
@@ -14,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/artifact/artifact.h"
 
@@ -39,6 +41,11 @@ public:
 
     // nullopt: absent or damaged. `damaged` says which, where given.
     std::optional<Artifact> find(const std::string& key, bool* damaged = nullptr) const;
+    // An entry that computes this, whoever compiled it: the first by code name (in the order given), then by key, so
+    // that ranks agree. nullopt: none that is whole. Never writes. *damaged counts entries that are there and not
+    // whole.
+    std::optional<Artifact> find_by_semantics(const std::string& semantics, const std::vector<std::string>& code_names,
+                                              int* damaged = nullptr) const;
     // The entry, built by this process or by the one that had the lock first. *hit: nothing was built here.
     // ArgumentError: the cache cannot be written. Errors of `build` pass through and leave nothing behind.
     Artifact find_or_build(const std::string& key, const std::function<BuiltEntry()>& build, bool* hit);
@@ -52,6 +59,7 @@ public:
 private:
     void count(std::uint64_t CacheStatistics::*counter);
     Artifact publish(const std::string& key, const BuiltEntry& entry);
+    std::string semantics_directory(const std::string& semantics) const { return root_ + "/by_semantics/" + semantics; }
 
     std::string root_;
 };

@@ -15,6 +15,7 @@ namespace {
 // The runtime evaluates sizes before a launch: of constants and lets only those that need nothing of the kernel's.
 std::vector<ManifestLet> launch_lets(const Plan& plan) {
     std::set<std::string> known = {"M", "rank", "world", "node", "nodes", "local", "locals"};
+    for (const ParamDef& param : plan.params) known.insert(param.name);
     std::vector<ManifestLet> lets;
     for (const Constant& constant : plan.consts) {
         if (known.insert(constant.name).second) lets.push_back({constant.name, Expr(constant.value)});
@@ -77,13 +78,19 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
     for (const FlagDef& flag : plan.flags)
         if (!flag.session) m.receive_bytes = std::min(m.receive_bytes, flag.offset);
     for (const AgentDef& agent : plan.agents) m.agents.push_back(agent.name);
+    const std::map<std::string, std::uint64_t> params = offsets_of(plan, "param");
+    for (const ParamDef& param : plan.params) m.params.push_back({param.name, param.max, params.at(param.name)});
     m.lets = launch_lets(plan);
-    std::map<std::string, std::uint64_t> tensors = offsets_of(plan, "tensor"), maps = offsets_of(plan, "map");
+    std::map<std::string, std::uint64_t> tensors = offsets_of(plan, "tensor"), maps = offsets_of(plan, "map"),
+                                         pitches = offsets_of(plan, "pitch");
     for (const TensorDef& t : plan.tensors)
-        m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name)});
+        m.tensors.push_back({t.name, t.dtype, t.shape, t.output, tensors.at(t.name), t.strided ? t.pitch() : "",
+                             t.strided ? pitches.at(t.pitch()) : 0});
     for (const MapDef& map : plan.maps) m.maps.push_back(manifest_map(plan, map, maps.at(map.name)));
     for (const PrintedWait& wait : printed_waits(plan))
         m.wait_sites.push_back({wait.id, wait.role, wait.agent, wait.flag});
+    for (const FlagDef& flag : plan.flags)
+        if (!flag.session) m.flags.push_back({flag.name, flag.offset, std::uint64_t(flag.count)});
     return m;
 }
 

@@ -43,6 +43,15 @@ std::vector<ArgsField> args_layout(const Plan& plan) {
         fields.push_back({tensor.name, "tensor", offset, 8});
         offset += 8;
     }
+    for (const TensorDef& tensor : plan.tensors) {
+        if (!tensor.strided) continue;
+        fields.push_back({tensor.pitch(), "pitch", offset, 8});
+        offset += 8;
+    }
+    for (const ParamDef& param : plan.params) {
+        fields.push_back({param.name, "param", offset, 8});
+        offset += 8;
+    }
     for (const MapDef& map : plan.maps) {
         bool first = map.index == 0;
         bool next = !first && fields.back().kind == "map" && fields.back().name == map.name &&

@@ -94,6 +94,10 @@ void print_args(const Plan& plan, SourceWriter& writer) {
         writer.trailing(fmt::format("{}{}* {};", tensor.output ? "" : "const ", tensor.dtype, tensor.name),
                         shape_comment(tensor));
     }
+    for (const TensorDef& tensor : plan.tensors)
+        if (tensor.strided) writer.trailing(fmt::format("i64 {};", tensor.pitch()), "bytes from row to row");
+    for (const ParamDef& param : plan.params)
+        writer.trailing(fmt::format("i64 {};", param.name), fmt::format("<= {}", param.max));
     for (const ArgsField& field : fields) {
         if (field.kind == "map") writer.line(fmt::format("TensorMap {}[{}];", field.name, field.bytes / 128));
     }
@@ -152,6 +156,7 @@ std::string print_kernel(const Plan& plan, bool comments) {
     print_shared(plan, writer);
     std::int64_t wait = 0;
     for (const ProgramDef& program : plan.programs) wait = print_program(plan, program, wait, writer);
+    print_invalidate(plan, writer);
     writer.line("}  // namespace");
     writer.blank();
     print_entry(plan, writer);
@@ -168,8 +173,19 @@ std::vector<LetDef> print_prologue(const Plan& plan, std::set<std::string> names
     for (const PrologueName& p : kPrologue) {
         if (names.count(p.name)) writer.line(fmt::format("const i64 {} = {};", p.name, p.value));
     }
+    for (const TensorDef& tensor : plan.tensors) {
+        if (tensor.strided && names.count(tensor.pitch()))
+            writer.line(fmt::format("const i64 {} = args.{};", tensor.pitch(), tensor.pitch()));
+    }
+    for (const ParamDef& param : plan.params) {
+        if (names.count(param.name)) writer.line(fmt::format("const i64 {} = args.{};", param.name, param.name));
+    }
     std::vector<LetDef> later;
     std::set<std::string> known;
+    for (const ParamDef& param : plan.params) known.insert(param.name);
+    for (const TensorDef& tensor : plan.tensors) {
+        if (tensor.strided) known.insert(tensor.pitch());
+    }
     for (const Constant& constant : all_constants(plan)) known.insert(constant.name);
     for (const LetDef& let : plan.lets) {
         if (!names.count(let.name)) continue;

@@ -62,6 +62,7 @@ std::string arrivals(const BarrierDef& barrier) {
 
 void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
     writer.open("if (" + one_thread + ")");
+    if (uses_session_state(plan)) writer.line("count_in(ag, args);");
     for (const BarrierDef& barrier : plan.barriers) {
         if (barrier.thread_arrivals + barrier.warpgroup_arrivals == 0)
             throw InternalError("barrier " + barrier.name + " has no arrivals");
@@ -76,7 +77,7 @@ void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& 
 void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
     if (!uses_session_state(plan)) return;
     writer.line("cta_barrier(ag);");
-    writer.line("if (" + one_thread + ") leave(ag, args);");
+    writer.line("if (cta_any(ag, " + one_thread + " && leave(ag, args))) invalidate_outputs(ag, args);");
 }
 
 // One branch a warpgroup: setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
@@ -143,6 +144,29 @@ void print_host_entry(const Plan& plan, SourceWriter& writer) {
 }
 
 }  // namespace
+
+// No number of a launch that was given up may pass for a result.
+void print_invalidate(const Plan& plan, SourceWriter& writer) {
+    if (!uses_session_state(plan)) return;  // a launch that waits for nobody is never given up
+    std::set<std::string> names;
+    for (const TensorDef& tensor : plan.tensors) {
+        for (const Expr& extent : tensor.shape) {
+            if (tensor.output) names.merge(extent.names());
+        }
+    }
+    writer.comment("---- outputs of a launch that was given up");
+    writer.open("PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args)");
+    if (!print_prologue(plan, names, writer).empty())
+        throw InternalError("plan " + plan.name + ": the shape of an output depends on what only a program declares");
+    for (const TensorDef& tensor : plan.tensors) {
+        if (!tensor.output) continue;
+        Expr elements = tensor.shape.front();
+        for (std::size_t d = 1; d < tensor.shape.size(); ++d) elements = elements * tensor.shape[d];
+        writer.line(fmt::format("fill_nan(ag, args.{}, {});", tensor.name, print_source_expr(elements)));
+    }
+    writer.close();
+    writer.blank();
+}
 
 void print_entry(const Plan& plan, SourceWriter& writer) {
     writer.comment("---- entry");

@@ -10,6 +10,7 @@ namespace plait {
 // Returns the lets that depend on a name which the body declares itself (the epoch).
 std::vector<LetDef> print_prologue(const Plan& plan, std::set<std::string> names, SourceWriter& writer);
 
+void print_invalidate(const Plan& plan, SourceWriter& writer);  // function that fills the outputs with NaN
 void print_entry(const Plan& plan, SourceWriter& writer);
 
 }  // namespace plait

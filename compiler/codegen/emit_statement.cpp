@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "compiler/ir/operand.h"
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -37,6 +38,15 @@ const TensorDef& tensor_of(const Plan& plan, const std::string& name) {
     const TensorDef* tensor = find_named(plan.tensors, name);
     if (!tensor) throw InternalError("plan " + plan.name + " has no tensor " + name);
     return *tensor;
+}
+
+// Of those that may be absent: the operand settled, the second and third value waited for.
+std::string more_values(const Statement& s) {
+    std::string text;
+    for (const char* name : {"operand", "second", "third"}) {
+        if (s.has(name)) text += ", " + s.word(name);
+    }
+    return text;
 }
 
 // `0.5` -> 0.5f; the shortest text that reads back as the same float.
@@ -121,25 +131,23 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AccDeclare: return form(s, "Acc<{rows}, {cols}> {name};");
         case Op::MmaBegin: return form(s, "mma_begin(ag, {acc});");
         case Op::MmaIssue:
-            return form(s, s.has("transpose_a") ? "mma_issue<{cols}, {transpose_b}, {dtype}, {transpose_a}>(ag, {acc}, sh.{a}, "
-                                                  "{a_rows}, sh.{b}, {accumulate});"
-                                                : "mma_issue<{cols}, {transpose_b}, {dtype}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
-                                                  "{accumulate});");
+            return form(s, "mma_issue<{cols}, {transpose_b}, {dtype}{$boxes}>(ag, {acc}, sh.{a}, {a_rows}, sh.{b}, "
+                           "{accumulate});");
         case Op::MmaCommit: return form(s, "mma_commit(ag);");
-        case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc});");
+        case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc}{$more_values});");
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
         case Op::AccJoin: return join(s);
         case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
-        case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {value}, Scope::{scope});");
+        case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {$flag_value}, Scope::{scope});");
         case Op::SignalAdd: return form(s, "signal_add(ag, {$peer_flag}, {value}, Scope::{scope});");
-        case Op::WaitFlag: return form(s, "wait_flag(ag, args, {$own_flag}, {value}, Scope::{scope}, {$wait});");
+        case Op::WaitFlag: return form(s, "wait_flag(ag, args, {$own_flag}, {$flag_value}, Scope::{scope}, {$wait});");
         case Op::WaitFlags:
             return form(s, "wait_flags(ag, args, {$own_flag}, {count}, {value}, Scope::{scope}, {$wait});");
         case Op::FifoReserve: return form(s, "const i64 {name} = fifo_reserve(ag, args, {$wait});");
         case Op::FifoWrite:
             return form(s, "fifo_write(ag, args, {position}, {rank}, area_offset(args, {buffer}_offset, "
-                           "{offset}), {bytes}, {$flag_offset}, {value});");
+                           "{offset}), {bytes}, {$flag_offset}, {$flag_value});");
         case Op::FifoPublish: return form(s, "fifo_publish(ag, args, {position}, Scope::{scope});");
         case Op::FifoWait: return form(s, "fifo_wait(ag, args, {position}, {$wait});");
         case Op::RelayDeclare: return form(s, "Relay {name}(args);");
@@ -150,10 +158,31 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::AgentFinished: return form(s, "agent_finished(ag, args);");
         case Op::Leave: return form(s, "leave(ag, args);");
         case Op::Trace: return form(s, "trace(ag, {$trace_kind}, {value});");
+        case Op::RowDeclare: return form(s, "Row<{rows}> {name}(ag, {$row_value});");
+        case Op::PartDeclare: return form(s, "RowPart<{rows}> {name}(ag);");
+        case Op::MaskCols: return form(s, "mask_cols(ag, {acc}, {diagonal}, {cols});");
+        case Op::RowRescale:
+            return form(s, "row_rescale(ag, {factor}, {max}, {acc}, {$scale}, {$threshold});");
+        case Op::Exp2Rows: return form(s, "exp2_rows(ag, {acc}, {$scale}, {max});");
+        case Op::RowSum: return form(s, "row_sum(ag, {sum}, {factor}, {acc});");
+        case Op::FinishRows: return form(s, "finish_rows(ag, {sum}, {part});");
+        case Op::ScaleRows: return form(s, "scale_rows(ag, {acc}, {factor});");
+        case Op::DivideRows: return form(s, "divide_rows(ag, {acc}, {sum});");
+        case Op::OperandDeclare: return form(s, "Operand<{rows}, {cols}, {dtype}> {name}(ag);");
+        case Op::AsOperand: return form(s, "as_operand(ag, {operand}, {acc});");
+        case Op::SoftmaxOperand:
+            return form(s, "softmax_operand(ag, {operand}, {factor}, {max}, {part}, {acc}, {$scale}, {$threshold});");
+        case Op::MmaIssueOperand:
+            return form(s, "mma_issue_operand<{cols}, {transpose_b}, {dtype}>(ag, {acc}, {operand}, sh.{b}, "
+                           "{accumulate});");
+        case Op::AccFill: return form(s, "acc_fill(ag, {acc}, {$value});");
+        case Op::Settle: return form(s, "settle(ag, {part}{$more_values});");
+        case Op::TurnWait: return form(s, "turn_wait(ag, {turn});");
+        case Op::TurnPass: return form(s, "turn_pass(ag, {turn});");
+        case Op::StoreLogSumExp:
+            return form(s, "store_log_sum_exp(ag, args.{tensor}, {max}, {sum}, {index}, {rows});");
         // Plans may say these; neither machine has the primitive yet.
-        case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AccFill: case Op::AddBox: case Op::RowDeclare:
-        case Op::MaskCols: case Op::RowRescale: case Op::Exp2Rows: case Op::RowSum: case Op::ScaleRows: case Op::DivideRows:
-        case Op::AsOperand: case Op::MmaIssueOperand: case Op::StoreLogSumExp:
+        case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AddBox:
             throw CompileError("plan op " + op_spec(s.op).mnemonic + " has no primitive in the tile machine yet",
                                "the plan verifies, it cannot be compiled");
     }
@@ -180,8 +209,15 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
     if (name == "$peer_flag") return peer_flag(s);
     if (name == "$own_flag") return own_flag(s);
     if (name == "$flag_offset") return flag_offset(s);
+    if (name == "$flag_value") return flag_value(s);
     if (name == "$wait") return std::to_string(next_wait_++);
     if (name == "$trace_kind") return trace_kind(s);
+    if (name == "$more_values") return more_values(s);
+    if (name == "$boxes" && s.has("transpose_a")) return fmt::format(", {}, {}", s.has("boxes") ? e(s, "boxes") : "1", e(s, "transpose_a"));
+    if (name == "$boxes") return s.has("boxes") ? ", " + e(s, "boxes") : "";
+    if (name == "$row_value" && s.word("value") == "lowest") return "kLowest";
+    if (name == "$row_value" || name == "$value") return float_literal(s.word("value"));
+    if (name == "$scale" || name == "$threshold") return float_literal(s.word(name.substr(1)));
     for (const OperandSpec& spec : op_spec(s.op).operands) {
         if (spec.name == name) return is_word_kind(spec.kind) ? s.word(name) : print_source_expr(s.expr(name));
     }
@@ -212,7 +248,7 @@ void StatementPrinter::map(const Statement& s) {
 }
 
 void StatementPrinter::join(const Statement& s) {
-    writer_.open(filled(s, "join(ag, {acc}, {other}, [&](f32 x, f32 y)"));
+    writer_.open(filled(s, "join(ag, {acc}, {second}, [&](f32 x, f32 y)"));
     form(s, "return {function}(x, y);");
     writer_.close("});");
 }
@@ -230,8 +266,10 @@ void StatementPrinter::pointwise(const Statement& s) {
         if (tensor.shape.size() == 1) {
             second = fmt::format(", col_at(ag, args.{}, c, {})", tensor.name, last);
         } else {
-            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {})", tensor.name,
-                                 print_source_expr(tensor.shape[0]), last);
+            const std::string pitch =
+                tensor.strided ? fmt::format("args.{} / {}", tensor.pitch(), element_bytes(tensor.dtype)) : last;
+            second = fmt::format(", cell_at(ag, args.{}, r, c, {}, {}, {})", tensor.name,
+                                 print_source_expr(tensor.shape[0]), last, pitch);
         }
     } else if (s.has("value")) {
         second = ", " + float_literal(s.word("value"));
@@ -258,6 +296,7 @@ std::string StatementPrinter::source_address(const Statement& s) const {
 // The Session's flags stand one a line in front of every artifact's area, an artifact's own are packed inside it.
 std::string StatementPrinter::peer_flag(const Statement& s) const {
     const FlagDef& flag = flag_of(plan_, s);
+    if (flag.session && s.op == Op::SignalAdd) throw InternalError(flag.name + " holds epochs: it is set, never added to");
     if (flag.session) return fmt::format("peer_entered(args, {}, {})", e(s, "peer"), e(s, "index"));
     return fmt::format("peer_flag(args, {}_offset, {}, {})", flag.name, e(s, "peer"), e(s, "index"));
 }
@@ -276,6 +315,13 @@ std::string StatementPrinter::flag_offset(const Statement& s) const {
     const FlagDef& flag = flag_of(plan_, s);
     if (flag.session) return fmt::format("entered_offset({})", e(s, "index"));
     return fmt::format("flag_offset(args, {}_offset, {})", flag.name, e(s, "index"));
+}
+
+// An entered flag says besides the epoch which launch its rank entered.
+std::string StatementPrinter::flag_value(const Statement& s) const {
+    const FlagDef& flag = flag_of(plan_, s);
+    if (!flag.session) return e(s, "value");
+    return fmt::format("{}{})", s.op == Op::WaitFlag ? "entered_since(" : "entered_value(args, ", e(s, "value"));
 }
 
 }  // namespace plait

@@ -46,6 +46,7 @@ private:
     std::string peer_flag(const Statement& s) const;
     std::string own_flag(const Statement& s) const;
     std::string flag_offset(const Statement& s) const;
+    std::string flag_value(const Statement& s) const;
 
     const Plan& plan_;
     SourceWriter& writer_;

@@ -19,9 +19,9 @@ std::int64_t constant_value(const Plan& plan, const Expr& expr) {
 
 void collect(const Plan& plan, const std::vector<Statement>& body, std::set<WgmmaShapeKey>& shapes) {
     for (const Statement& statement : body) {
-        if (statement.op == Op::MmaIssue) {
+        if (statement.op == Op::MmaIssue || statement.op == Op::MmaIssueOperand) {
             shapes.insert({constant_value(plan, statement.expr("cols")), constant_value(plan, statement.expr("transpose_b")) != 0,
-                           statement.word("dtype"),
+                           statement.word("dtype"), statement.op == Op::MmaIssueOperand,
                            statement.has("transpose_a") && constant_value(plan, statement.expr("transpose_a")) != 0});
         }
         collect(plan, statement.body, shapes);
@@ -54,23 +54,32 @@ std::string shape_text(const WgmmaShapeKey& shape) {
         in_lines(registers, ", \"\n            \"", [](std::int64_t i) { return fmt::format("%{}", i); });
     const std::string outputs =
         in_lines(registers, ",\n              ", [](std::int64_t i) { return fmt::format("\"+f\"(d[{}])", i); });
+    const auto numbered = [&](std::int64_t i) { return fmt::format("%{}", registers + i); };
+    // A in registers is four of them, K-major; in shared memory it is a descriptor with a transposition of its own.
+    const std::string a = shape.operand ? fmt::format("{{{}, {}, {}, {}}}", numbered(0), numbered(1), numbered(2), numbered(3)) : numbered(0);
+    const std::int64_t used = shape.operand ? 4 : 1;
     return fmt::format(R"(
 template <>
-struct WgmmaShape<{n}, {transpose}, {type}, {transpose_a}> {{
-    static __device__ __forceinline__ void issue(f32 (&d)[{registers}], u64 a, u64 b, bool accumulate) {{
+struct {name}<{n}, {transpose}, {type}{transpose_a}> {{
+    static __device__ __forceinline__ void issue(f32 (&d)[{registers}], {a_type}, u64 b, bool accumulate) {{
         asm volatile(
-            "{{.reg .pred p; setp.ne.b32 p, %{accumulate}, 0;\n"
+            "{{.reg .pred p; setp.ne.b32 p, {accumulate}, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{type}.{type} {{"
             "{operands}"
-            "}}, %{a}, %{b}, p, 1, 1, {transpose_a}, {transpose};}}\n"
+            "}}, {a}, {b}, p, 1, 1, {transpositions};}}\n"
             : {outputs}
-            : "l"(a), "l"(b), "r"(static_cast<u32>(accumulate)));
+            : {a_input}, "l"(b), "r"(static_cast<u32>(accumulate)));
     }}
 }};
 )",
-                       fmt::arg("n", shape.n), fmt::arg("transpose", shape.transpose_b ? 1 : 0), fmt::arg("transpose_a", shape.transpose_a ? 1 : 0), fmt::arg("type", shape.dtype),
+                       fmt::arg("name", shape.operand ? "WgmmaOperandShape" : "WgmmaShape"), fmt::arg("n", shape.n),
+                       fmt::arg("transpose", shape.transpose_b ? 1 : 0), fmt::arg("type", shape.dtype),
+                       fmt::arg("transpose_a", shape.operand ? "" : shape.transpose_a ? ", 1" : ", 0"),
                        fmt::arg("registers", registers), fmt::arg("operands", operands), fmt::arg("outputs", outputs),
-                       fmt::arg("a", registers), fmt::arg("b", registers + 1), fmt::arg("accumulate", registers + 2));
+                       fmt::arg("a", a), fmt::arg("b", numbered(used)), fmt::arg("accumulate", numbered(used + 1)),
+                       fmt::arg("a_type", shape.operand ? "const u32* a" : "u64 a"),
+                       fmt::arg("a_input", shape.operand ? R"("r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))" : R"("l"(a))"),
+                       fmt::arg("transpositions", std::string(shape.operand ? "" : shape.transpose_a ? "1, " : "0, ") + (shape.transpose_b ? "1" : "0")));
 }
 
 }  // namespace

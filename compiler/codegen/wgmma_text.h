@@ -1,4 +1,5 @@
-// sm90's kernel_shapes.h: one specialisation of WgmmaShape per shape of MmaIssue in the plan. The operand list of
+// sm90's kernel_shapes.h: one specialisation of WgmmaShape per shape of MmaIssue in the plan, of WgmmaOperandShape per
+// shape of MmaIssueOperand. The operand list of
 // wgmma grows with N (PTX ISA, "wgmma.mma_async"), so it is printed for the shapes a kernel uses.
 #pragma once
 #include <compare>
@@ -14,11 +15,12 @@ struct WgmmaShapeKey {
     std::int64_t n = 0;          // multiple of 8, 8 to 256
     bool transpose_b = false;    // B is MN-major in shared memory: [K, N] in global memory
     std::string dtype;           // bf16 f16
-    bool transpose_a = false;    // A is MN-major: [K, M] in global memory
+    bool operand = false;        // A in registers
+    bool transpose_a = false;    // A is MN-major in shared memory: [K, M] in global memory
     auto operator<=>(const WgmmaShapeKey&) const = default;
 };
 
-// Shapes of every MmaIssue of the plan. InternalError where an operand is not a constant of the plan.
+// Shapes of every matrix operation of the plan. InternalError where an operand is not a constant of the plan.
 std::set<WgmmaShapeKey> wgmma_shapes(const Plan& plan);
 
 // The header's text, the same for the same set. InternalError on a shape that the instruction does not have.

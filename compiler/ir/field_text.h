@@ -36,6 +36,7 @@ private:
     static std::string print(T value) {
         return std::to_string(value);
     }
+    static std::string print(double value) { return fmt::format("{}", value); }
     template <class T>
     requires std::is_enum_v<T>
     static std::string print(T value) { return std::string(word_of(value)); }

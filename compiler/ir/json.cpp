@@ -5,6 +5,7 @@
 
 #include "compiler/ir/schedule.h"
 #include "runtime/base/error.h"
+#include "runtime/base/expr_parser.h"
 #include "runtime/base/files.h"
 #include "runtime/base/json_reader.h"
 #include "runtime/base/nearest.h"
@@ -30,6 +31,18 @@ void check_op_name(JsonObject& object, const GraphOp& op) {
     object.reject("op", fmt::format("no op `{}`", op.op), fmt::format("the nearest is `{}`", nearest(op.op, names)));
 }
 
+AttentionAttributes read_attention(JsonObject& object) {
+    AttentionAttributes a;
+    object.read_optional("causal", a.causal);
+    object.read_optional("causal_offset", a.causal_offset);
+    object.read_optional("scale", a.scale);
+    object.read_optional("layout", a.layout);
+    object.read_optional("key_block", a.key_block);
+    object.read_optional("rescale_threshold", a.rescale_threshold);
+    object.read_optional("lse", a.lse);
+    return a;
+}
+
 GraphOp read_op(JsonObject& object) {
     GraphOp op;
     object.read("op", op.op);
@@ -50,6 +63,7 @@ GraphOp read_op(JsonObject& object) {
     }
     if (attribute == "value") object.read("value", op.value);
     if (attribute == "dtype") object.read("dtype", op.dtype);
+    if (attribute == "attention") op.attention = read_attention(object);
     if (spec != nullptr && static_cast<int>(op.inputs.size()) != spec->inputs) {
         object.reject("inputs", fmt::format("{} takes {} inputs, {} given", op.op, spec->inputs, op.inputs.size()));
     }
@@ -72,6 +86,11 @@ Graph read_graph(JsonObject& object) {
     object.each("ops", [&](JsonObject& op) { graph.ops.push_back(read_op(op)); });
     object.read("output", graph.output);
     object.read_optional("output_dtype", graph.output_dtype);
+    object.each("more_outputs", [&](JsonObject& output) {
+        graph.more_outputs.emplace_back();
+        output.read("name", graph.more_outputs.back().name);
+        output.read("dtype", graph.more_outputs.back().dtype);
+    });
     read_object(object, "numerics", false, [&](JsonObject& numerics) {
         numerics.read_optional("accumulate", graph.numerics.accumulate);
         numerics.read_optional("k_order", graph.numerics.k_order);
@@ -104,12 +123,31 @@ Schedule read_knobs(const JsonValue& value) {
 Problem read_problem(JsonObject& object) {
     Problem problem;
     object.read("m_max", problem.m_max);
-    object.read("n", problem.n);
-    object.read("k", problem.k);
+    object.read_optional("n", problem.n);  // a graph without columns has neither
+    object.read_optional("k", problem.k);
+    read_object(object, "limits", false, [&](JsonObject& limits) {
+        for (const std::string& name : limits.keys()) {
+            limits.read(name, problem.limits[name]);
+            if (!is_identifier(name)) limits.reject(name, fmt::format("limit `{}` is not an identifier", name));
+            if (problem.limits[name] < 1) limits.reject(name, fmt::format("{} is {}, at least 1 is needed", name, problem.limits[name]));
+        }
+    });
     for (const auto& [key, size] : {std::pair{"m_max", problem.m_max}, {"n", problem.n}, {"k", problem.k}}) {
         if (size < 0) object.reject(key, fmt::format("{} is {}, sizes are not negative", key, size));
     }
     return problem;
+}
+
+// What is at its default is left out.
+void attention_json(const AttentionAttributes& a, ordered_json& json) {
+    const AttentionAttributes other;
+    if (a.causal) json["causal"] = true;
+    if (a.causal_offset != other.causal_offset) json["causal_offset"] = a.causal_offset;
+    if (a.scale != other.scale) json["scale"] = a.scale;
+    json["layout"] = a.layout;
+    if (a.key_block != other.key_block) json["key_block"] = a.key_block;
+    if (a.rescale_threshold != other.rescale_threshold) json["rescale_threshold"] = a.rescale_threshold;
+    if (!a.lse.empty()) json["lse"] = a.lse;
 }
 
 ordered_json op_json(const GraphOp& op) {
@@ -121,6 +159,7 @@ ordered_json op_json(const GraphOp& op) {
     if (attribute == "transpose" && op.transpose_b) json["transpose_b"] = true;
     if (attribute == "value") json["value"] = op.value;
     if (attribute == "dtype") json["dtype"] = op.dtype;
+    if (attribute == "attention") attention_json(op.attention, json);
     if (!op.source.empty()) json["source"] = op.source;
     return json;
 }
@@ -143,12 +182,15 @@ ordered_json graph_json(const Graph& graph) {
     ordered_json inputs = ordered_json::array(), ops = ordered_json::array();
     for (const GraphTensor& tensor : graph.inputs) inputs.push_back(tensor_json(tensor));
     for (const GraphOp& op : graph.ops) ops.push_back(op_json(op));
-    return {{"name", graph.name},
-            {"inputs", inputs},
-            {"ops", ops},
-            {"output", graph.output},
-            {"output_dtype", graph.output_dtype},
-            {"numerics", {{"accumulate", graph.numerics.accumulate}, {"k_order", graph.numerics.k_order}}}};
+    ordered_json json = {{"name", graph.name},
+                         {"inputs", inputs},
+                         {"ops", ops},
+                         {"output", graph.output},
+                         {"output_dtype", graph.output_dtype}};
+    for (const GraphOutput& more : graph.more_outputs)
+        json["more_outputs"].push_back({{"name", more.name}, {"dtype", more.dtype}});
+    json["numerics"] = {{"accumulate", graph.numerics.accumulate}, {"k_order", graph.numerics.k_order}};
+    return json;
 }
 
 }  // namespace
@@ -182,6 +224,7 @@ std::string write_schedule_json(const ScheduleFile& file) {
     ordered_json json = {{"graph", graph_json(file.graph)},
                          {"schedule", knobs},
                          {"problem", {{"m_max", file.problem.m_max}, {"n", file.problem.n}, {"k", file.problem.k}}}};
+    if (!file.problem.limits.empty()) json["problem"]["limits"] = file.problem.limits;
     if (!file.topology.empty()) json["topology"] = file.topology;
     return json.dump(2) + "\n";
 }

@@ -4,8 +4,9 @@
 // identifiers; the emitted source uses the same ones. Sizes that depend on M (rows of the problem, a launch argument)
 // are expressions; storage is sized by M_max.
 //
-// Names every expression may use: M, rank, world, node, nodes, local, locals (ranks of this node), cta, ctas, epoch
-// (after Enter), the plan's consts and lets, and what the agent's statements declare.
+// Names every expression may use: M, the plan's params (further launch arguments), pitches of its strided tensors, rank, world, node, nodes, local,
+// locals (ranks of this node), cta, ctas, epoch (after Enter), the plan's consts and lets, and what the agent's
+// statements declare.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -65,11 +66,18 @@ Statement make_statement(Op op, std::vector<std::string> operands, std::vector<S
 struct Constant { std::string name; std::int64_t value; };
 struct LetDef { std::string name; Expr value; };      // in order of dependence
 
+struct ParamDef {                // a launch argument beside M; the tensor extents that are exactly its name give the value
+    std::string name;
+    std::int64_t max = 0;        // storage and grids are sized by it
+};
+
 struct TensorDef {               // a caller's tensor
     std::string name;
     std::string dtype;           // bf16 f16 f32; i32 for lists that a plan reads
-    std::vector<Expr> shape;     // of this rank's part, row-major, rows contiguous
+    std::vector<Expr> shape;     // of this rank's part, row-major
     bool output = false;
+    bool strided = false;        // rows may lie apart: NAME_pitch, a name of every expression, is their distance in bytes
+    std::string pitch() const { return name + "_pitch"; }   // a strided one's; a multiple of 16, at least a row's bytes
 };
 struct BufferDef {               // symmetric: same offset in every rank's workspace
     std::string name;
@@ -154,6 +162,7 @@ struct Plan {
     std::int64_t threads = 0;    // of a CTA
     std::int64_t producer_registers = 0, consumer_registers = 0;
     std::vector<Constant> consts;
+    std::vector<ParamDef> params;
     std::vector<LetDef> lets;
     std::vector<TensorDef> tensors;
     std::vector<BufferDef> buffers;

@@ -16,10 +16,15 @@ void visit_fields(Visitor& visit, Plan& plan) {
     visit("consumer_registers", plan.consumer_registers);
 }
 template <class Visitor>
+void visit_fields(Visitor& visit, ParamDef& param) {
+    visit("max", param.max);
+}
+template <class Visitor>
 void visit_fields(Visitor& visit, TensorDef& tensor) {
     visit("dtype", tensor.dtype);
     visit("shape", tensor.shape);
     visit("output", tensor.output);
+    visit("strided", tensor.strided);
 }
 template <class Visitor>
 void visit_fields(Visitor& visit, BufferDef& buffer) {

@@ -163,6 +163,7 @@ struct PlanParser {
 
     void definition() {
         if (in.take_name("const")) return constant();
+        if (in.take_name("param")) return section(plan.params);
         if (in.take_name("let")) return let();
         if (in.take_name("tensor")) return section(plan.tensors);
         if (in.take_name("buffer")) return section(plan.buffers);
@@ -174,7 +175,7 @@ struct PlanParser {
         if (in.take_name("role")) return section(plan.roles);
         if (in.take_name("agent")) return section(plan.agents);
         if (in.take_name("program")) return program();
-        in.fail("expected const, let, tensor, buffer, flags, map, shared, barrier, edge, role, agent or program");
+        in.fail("expected const, param, let, tensor, buffer, flags, map, shared, barrier, edge, role, agent or program");
     }
 };
 
@@ -184,6 +185,7 @@ std::string print_plan(const Plan& plan, bool comments) {
     std::string out = fmt::format("plan {} {}\n", plan.name, field_line(plan));
     if (!plan.consts.empty()) out += '\n';
     for (const Constant& constant : plan.consts) out += fmt::format("const {} = {}\n", constant.name, constant.value);
+    print_section(out, "param", plan.params);
     if (!plan.lets.empty()) out += '\n';
     for (const LetDef& let : plan.lets) out += fmt::format("let {} = {}\n", let.name, let.value.print());
     print_section(out, "tensor", plan.tensors);

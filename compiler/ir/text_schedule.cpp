@@ -8,6 +8,17 @@
 namespace plait {
 namespace {
 
+template <class Visitor, class Attributes>
+void visit_attention(Visitor& visit, Attributes& attention) {
+    visit("causal", attention.causal);
+    visit("causal_offset", attention.causal_offset);
+    visit("scale", attention.scale);
+    visit("layout", attention.layout);
+    visit("key_block", attention.key_block);
+    visit("rescale_threshold", attention.rescale_threshold);
+    visit("lse", attention.lse);
+}
+
 std::string op_line(const GraphOp& op) {
     std::string line = fmt::format("op {} {} inputs=[{}]", op.result, op.op, fmt::join(op.inputs, ", "));
     const GraphOpSpec* spec = find_graph_op(op.op);
@@ -17,6 +28,11 @@ std::string op_line(const GraphOp& op) {
     if (spec->attribute == "transpose" && op.transpose_b) line += ", transpose_b=1";
     if (spec->attribute == "value") line += fmt::format(", value={}", op.value);
     if (spec->attribute == "dtype") line += fmt::format(", dtype={}", op.dtype);
+    if (spec->attribute == "attention") {
+        FieldPrinter printer;
+        visit_attention(printer, op.attention);
+        line += ", " + printer.text();
+    }
     return line;
 }
 
@@ -68,13 +84,21 @@ struct ScheduleParser {
         }
         if (spec->attribute == "value") reader("value", op.value);
         if (spec->attribute == "dtype") reader("dtype", op.dtype);
+        if (spec->attribute == "attention") visit_attention(reader, op.attention);
         file.graph.ops.push_back(std::move(op));
     }
 
+    // The first line is the graph's output, further ones are side results.
     void output() {
-        file.graph.output = in.identifier("the name of the output");
+        GraphOutput output{in.identifier("the name of the output"), ""};
         FieldReader reader(in);
-        reader("dtype", file.graph.output_dtype);
+        reader("dtype", output.dtype);
+        if (!file.graph.output.empty()) {
+            file.graph.more_outputs.push_back(std::move(output));
+            return;
+        }
+        file.graph.output = output.name;
+        file.graph.output_dtype = output.dtype;
     }
 
     void numerics() {
@@ -103,6 +127,12 @@ struct ScheduleParser {
         visit_problem(reader, file.problem);
     }
 
+    void limit() {
+        const std::string name = in.identifier("the name of a launch argument");
+        FieldReader reader(in);
+        reader("max", file.problem.limits[name]);
+    }
+
     void definition() {
         if (in.take_name("input")) return input();
         if (in.take_name("op")) return op();
@@ -110,11 +140,12 @@ struct ScheduleParser {
         if (in.take_name("numerics")) return numerics();
         if (in.take_name("knob")) return knob();
         if (in.take_name("problem")) return problem();
+        if (in.take_name("limit")) return limit();
         if (in.take_name("topology")) {
             file.topology = in.path("the topology");
             return;
         }
-        in.fail("expected input, op, output, numerics, knob, problem or topology");
+        in.fail("expected input, op, output, numerics, knob, problem, limit or topology");
     }
 };
 
@@ -133,12 +164,14 @@ std::string print_schedule(const ScheduleFile& file) {
         out += op.source.empty() ? "\n" : fmt::format("   // {}\n", op.source);
     }
     if (!graph.output.empty()) out += fmt::format("output {} dtype={}\n", graph.output, graph.output_dtype);
+    for (const GraphOutput& more : graph.more_outputs) out += fmt::format("output {} dtype={}\n", more.name, more.dtype);
     out += fmt::format("numerics accumulate={}, k_order={}\n\n", graph.numerics.accumulate, graph.numerics.k_order);
     for (const KnobSpec& spec : knob_specs())
         out += fmt::format("knob {} = {}\n", spec.name, file.schedule.values().at(spec.name));
     FieldPrinter problem;
     visit_problem(problem, file.problem);
     out += fmt::format("\nproblem {}\n", problem.text());
+    for (const auto& [name, max] : file.problem.limits) out += fmt::format("limit {} max={}\n", name, max);
     if (!file.topology.empty()) out += fmt::format("topology {}\n", file.topology);
     return out;
 }

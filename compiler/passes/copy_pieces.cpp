@@ -15,14 +15,16 @@ void declare_workers(Block& block, const ProgramDef& program) {
     block.let("workers", from_zero ? program.last_cta.print() : (program.last_cta - program.first_cta).print());
 }
 
-void copy_pieces(Block& block, const Choices& c, const PieceCopy& copy) {
-    block.let("bytes", copy.bytes);
-    block.let("count", "ceil_div(bytes, piece_bytes)");
+namespace {
+
+// `bytes` bytes that are contiguous on both sides.
+void copy_span(Block& block, const Choices& c, const PieceCopy& copy) {
+    block.let("count", fmt::format("ceil_div({}, piece_bytes)", copy.bytes));
     block.for_each("i", "0", "count + lag", "1", [&](Block& step) {
         step.when("i < count", [&](Block& load) {
             const std::string bar = copy.barrier + "[fill.slot]", slot = copy.slots + "[fill.slot]";
             load.let("at", "i * piece_bytes");
-            load.let("size", "min(piece_bytes, bytes - at)");
+            load.let("size", fmt::format("min(piece_bytes, {} - at)", copy.bytes));
             // The put that last read this slot is older than pieces - lag - 1 groups.
             load.add(Op::BulkWaitRead, {std::to_string(c.pieces - c.lag - 1)});
             load.add(Op::BarrierExpect, {bar, "size"});
@@ -32,7 +34,7 @@ void copy_pieces(Block& block, const Choices& c, const PieceCopy& copy) {
         step.when("i >= lag", [&](Block& put) {
             const std::string slot = copy.slots + "[drain.slot]";
             put.let("at", "(i - lag) * piece_bytes");
-            put.let("size", "min(piece_bytes, bytes - at)");
+            put.let("size", fmt::format("min(piece_bytes, {} - at)", copy.bytes));
             put.wait(Op::BarrierWait, {copy.barrier + "[drain.slot]", "drain.phase"}, copy.edge);
             const std::string data_edge = copy.to_peers ? "a_ready" : "a_staged", offset = copy.target_offset + " + at";
             if (copy.to_peers) {
@@ -45,6 +47,22 @@ void copy_pieces(Block& block, const Choices& c, const PieceCopy& copy) {
             put.add(Op::BulkCommit);
             put.add(Op::Advance, {"drain"});
         });
+    });
+}
+
+}  // namespace
+
+void copy_pieces(Block& block, const Choices& c, const PieceCopy& copy) {
+    block.let("bytes", copy.bytes);
+    PieceCopy span = copy;
+    span.bytes = "bytes";
+    if (copy.source_pitch.empty()) return copy_span(block, c, span);
+    block.let("span", copy.source_pitch + " == K * 2 ? bytes : row_bytes");
+    block.for_each("from", "0", "bytes", "span", [&](Block& rows) {
+        span.bytes = "span";
+        span.source_offset = fmt::format("{} + from / row_bytes * {}", copy.source_offset, copy.source_pitch);
+        span.target_offset = copy.target_offset + " + from";
+        copy_span(rows, c, span);
     });
 }
 

@@ -12,23 +12,23 @@ using Exprs = std::vector<Expr>;
 // Whole tensor of `rows` rows: one map, z is 0.
 MapDef flat_map(const char* name, const std::string& memory, const std::string& dtype, const char* columns,
                 const char* rows, std::vector<std::int64_t> box) {
-    const std::int64_t size = element_bytes(dtype);
-    const Expr pitch(fmt::format("{} * {}", columns, size));
+    const Expr pitch(memory + "_pitch");
     return {name,
             0,
             memory,
             dtype,
             0,
             {Expr(columns), Expr(rows), Expr(1)},
-            {pitch, Expr(fmt::format("{} * {} * {}", columns, size, rows))},
+            {pitch, Expr(fmt::format("{}_pitch * {}", memory, rows))},
             std::move(box)};
 }
 
 // Two halves of the columns of b, z: 0 the gate, 1 what it multiplies.
 MapDef gated_map(const FusedPattern& p, std::int64_t tile_n) {
+    const Expr pitch(p.b + "_pitch");
     if (p.transpose_b)
-        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {Expr("K * 2"), Expr("K * 2 * N")}, {64, tile_n, 1}};
-    return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {Expr("2 * N * 2"), Expr("N * 2")}, {64, 64, 1}};
+        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")}, {64, tile_n, 1}};
+    return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {pitch, Expr("N * 2")}, {64, 64, 1}};
 }
 
 void operand_maps(const Choices& c, Plan* plan) {
@@ -58,7 +58,7 @@ void column_maps(const Choices& c, Plan* plan) {
     const FusedPattern& p = c.pattern;
     const std::int64_t size = element_bytes(p.output_dtype);
     const std::vector<std::int64_t> box = {c.box_cols, 64, 1};
-    const Exprs strides = {Expr(fmt::format("N * {}", size)), Expr(fmt::format("tile_n * {}", size))};
+    const Exprs strides = {Expr(p.output + "_pitch"), Expr(fmt::format("tile_n * {}", size))};
     plan->maps.push_back({"c_map", 0, p.output, p.output_dtype, 0, {Expr("tile_n"), Expr("a_rows"), Expr("N / tile_n")}, strides, box});
     if (c.n % c.tile_n == 0) return;
     const Expr base(fmt::format("N / tile_n * tile_n * {}", size));
@@ -67,21 +67,21 @@ void column_maps(const Choices& c, Plan* plan) {
 
 void output_maps(const Choices& c, Plan* plan) {
     const FusedPattern& p = c.pattern;
-    const std::int64_t size = element_bytes(p.output_dtype);
     const std::vector<std::int64_t> box = {c.box_cols, 64, 1};
     if (c.ragged_columns()) return column_maps(c, plan);
     if (!c.communicates) {
         plan->maps.push_back(flat_map("c_map", p.output, p.output_dtype, "N", "a_rows", box));
         return;
     }
-    const Exprs strides = {Expr(fmt::format("N * {}", size)), Expr(fmt::format("shard * N * {}", size))};
+    const std::string pitch = p.output + "_pitch";
+    const Exprs strides = {Expr(pitch), Expr("shard * " + pitch)};
     plan->maps.push_back(
         {"c_map", 0, p.output, p.output_dtype, 0, {Expr("N"), Expr("shard"), Expr("tail")}, strides, box});
     plan->maps.push_back({"c_map",
                           1,
                           p.output,
                           p.output_dtype,
-                          Expr(fmt::format("tail * shard * N * {}", size)),
+                          Expr("tail * shard * " + pitch),
                           {Expr("N"), Expr("tail_rows"), Expr(1)},
                           strides,
                           box});
@@ -97,9 +97,10 @@ void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
             shape[c.pattern.transpose_a ? 1 : 0] = Expr("a_rows");
         else if (tensor.shard == 0)
             shape[0] = Expr(output_rows);
-        plan->tensors.push_back({tensor.name, tensor.dtype, std::move(shape), false});
+        const bool matrix = shape.size() > 1;
+        plan->tensors.push_back({tensor.name, tensor.dtype, std::move(shape), false, matrix});
     }
-    plan->tensors.push_back({c.pattern.output, c.pattern.output_dtype, {Expr(output_rows), Expr("N")}, true});
+    plan->tensors.push_back({c.pattern.output, c.pattern.output_dtype, {Expr(output_rows), Expr("N")}, true, true});
     operand_maps(c, plan);
     output_maps(c, plan);
 }

@@ -2,6 +2,10 @@
 #include "compiler/passes/lower.h"
 
 #include "compiler/choose/choose_schedule.h"
+#include "compiler/ir/pattern.h"
+#include "compiler/passes/attention/choices.h"
+#include "compiler/passes/attention/declare.h"
+#include "compiler/passes/attention/lower.h"
 #include "compiler/passes/choices.h"
 #include "compiler/passes/declare_edges.h"
 #include "compiler/passes/declare_sizes.h"
@@ -15,16 +19,12 @@
 #include "compiler/verify/verify.h"
 
 namespace plait {
+namespace {
 
-Plan lower_unproven(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
-                    const Target& target) {
-    const Schedule schedule = choose_schedule(graph, given, problem, topology, target).schedule;  // where nobody did
-    throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
-    Diagnostics findings;
-    const std::optional<FusedPattern> pattern = match_fused_pattern(graph, &findings);
-    throw_if_any(findings);
-
-    const Choices choices = resolve_choices(graph, *pattern, schedule, problem, topology, target);
+// [all_gather ->] matmul [-> pointwise ...]
+Plan lower_pattern(const FusedPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    const Choices choices = resolve_choices(graph, pattern, schedule, problem, topology, target);
     Plan plan;
     declare_sizes(graph, target, choices, &plan);  // names that all expressions use
     declare_tensors(graph, choices, &plan);        // the caller's memory, as TMA sees it
@@ -36,6 +36,35 @@ Plan lower_unproven(const Graph& graph, const Schedule& given, const Problem& pr
     lower_protocol(choices, &plan);                // entry signals, host lines
     lower_compute(choices, &plan);                 // tiles
     return plan;
+}
+
+// attention, on each rank's own tensors
+Plan lower_pattern(const AttentionPattern& pattern, const Graph& graph, const Schedule& schedule, const Problem& problem,
+                   const Topology& topology, const Target& target) {
+    const attention::Choices choices = attention::resolve_choices(pattern, schedule, problem, topology);
+    Plan plan;
+    attention::declare_sizes(graph, target, choices, &plan);
+    attention::declare_tensors(graph, choices, &plan);
+    attention::declare_memory(choices, &plan);  // shared memory and the hand-overs in it
+    attention::declare_agents(choices, &plan);
+    attention::lower_loader(choices, &plan);  // tiles, queries, keys, values
+    for (std::int64_t i = 0; i < choices.consumers; ++i) attention::lower_consumer(choices, i, &plan);
+    return plan;
+}
+
+}  // namespace
+
+Plan lower_unproven(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
+                    const Target& target) {
+    const Schedule schedule = choose_schedule(graph, given, problem, topology, target).schedule;  // where nobody did
+    throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
+    Diagnostics findings;
+    const std::optional<Pattern> pattern = match_pattern(graph, &findings);
+    throw_if_any(findings);
+    const auto passes_of = [&](const auto& kind) {
+        return lower_pattern(kind, graph, schedule, problem, topology, target);
+    };
+    return std::visit(passes_of, *pattern);
 }
 
 Plan lower(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,

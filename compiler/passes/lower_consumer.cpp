@@ -57,8 +57,7 @@ private:
             issue(block, "acc", "b_stage[ab.slot]");
             if (c_.pattern.gated) issue(block, "up", "up_stage[ab.slot]");
             block.add(Op::MmaCommit);
-            block.add(Op::MmaWait, {"0", "acc"});
-            if (c_.pattern.gated) block.add(Op::MmaWait, {"0", "up"});
+            block.add(Op::MmaWait, {"0", "acc", c_.pattern.gated ? "up" : ""});
             block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
             block.add(Op::Advance, {"ab"});
         });
@@ -67,7 +66,7 @@ private:
     void issue(Block& b, const std::string& acc, const std::string& slot) {
         std::vector<std::string> operands = {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, acc,
                                              "a_stage[ab.slot]", std::to_string(first_row_), slot, "k != 0"};
-        if (c_.pattern.transpose_a) operands.push_back("1");
+        if (c_.pattern.transpose_a) operands.insert(operands.end(), {"", "1"});  // one box of k a slot
         b.add(Op::MmaIssue, std::move(operands));
     }
 

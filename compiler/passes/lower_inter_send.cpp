@@ -31,7 +31,8 @@ void send_chunk(Block& b, const Choices& c) {
     copy.barrier = "inter_send_full";
     copy.edge = "staged";
     copy.source = c.pattern.a;
-    copy.source_offset = "row * row_bytes";
+    copy.source_pitch = c.pattern.a + "_pitch";
+    copy.source_offset = "row * " + copy.source_pitch;
     copy.target_offset = "target";
     copy.bytes = "min(chunk_rows, a_rows - row) * row_bytes";
     copy_pieces(b, c, copy);

@@ -16,7 +16,8 @@ void push_chunk(Block& b, const Choices& c, const std::string& q, const std::str
     copy.barrier = "intra_comm_full";
     copy.edge = "pushed";
     copy.source = own ? c.pattern.a : "a_full";
-    copy.source_offset = own ? "row * row_bytes" : "target";
+    if (own) copy.source_pitch = c.pattern.a + "_pitch";
+    copy.source_offset = own ? "row * " + copy.source_pitch : "target";
     copy.target_offset = "target";
     copy.bytes = "min(chunk_rows, " + shard_rows + " - row) * row_bytes";
     copy.to_peers = true;

@@ -9,6 +9,7 @@
 #include "compiler/choose/choose_schedule.h"
 #include "compiler/codegen/emit.h"
 #include "compiler/compile.h"
+#include "compiler/ir/request.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/lower.h"
 #include "runtime/base/error.h"
@@ -18,9 +19,18 @@ namespace plait {
 namespace {
 
 struct Request {
-    std::string schedule_path, shape, topology, target = "sm_90a", output, print, cache_dir;
+    std::string schedule_path, requests_path, shape, topology, target = "sm_90a", output, print, cache_dir;
     std::vector<std::string> knobs;
     bool no_cache = false;
+
+    // plaitc's job is to build: the setting PLAIT_CACHE_MODE is for those who run what it built.
+    CompileOptions options(const Target& made_for) const {
+        CompileOptions result;
+        result.cache_dir = cache_dir;
+        result.cache_mode = no_cache ? "jit_only" : "auto";
+        result.shared_object = made_for.is_host();
+        return result;
+    }
 };
 
 // `name=value`, split at the first =.
@@ -44,7 +54,7 @@ std::int64_t positive_integer(const std::string& text, const std::string& what) 
     return value;
 }
 
-// M=8192,N=4096,K=8192: each given size replaces the file's.
+// M=8192,N=4096,K=8192, and the launch arguments that the file limits: each given size replaces the file's.
 void apply_shape(const std::string& shape, Problem& problem) {
     std::size_t start = 0;
     while (start < shape.size()) {
@@ -57,9 +67,11 @@ void apply_shape(const std::string& shape, Problem& problem) {
             problem.n = size;
         else if (name == "K")
             problem.k = size;
+        else if (const auto limit = problem.limits.find(name); limit != problem.limits.end())
+            limit->second = size;
         else
             throw ArgumentError(fmt::format("--shape: there is no size {}", name),
-                                "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K");
+                                "write M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K; or a limit of the file's problem");
         start = comma + 1;
     }
 }
@@ -130,14 +142,42 @@ void execute(const Request& request) {
     if (request.print == "plan") fmt::print("{}", print_plan(plan));
     if (request.print == "source") fmt::print("{}", emit(plan).kernel);
     if (!artifact_needed) return;
-    CompileOptions options;
-    options.cache_dir = request.cache_dir;
-    options.use_cache = !request.no_cache;
-    options.shared_object = target.is_host();
     CompileStats stats;
-    Artifact artifact = compile(file.graph, file.schedule, file.problem, topology, target, options, &stats);
+    Artifact artifact =
+        compile(file.graph, file.schedule, file.problem, topology, target, request.options(target), &stats);
     if (!request.output.empty()) write_artifact(artifact, request.output);
     if (request.print == "summary") fmt::print("{}", summarize(artifact, plan, stats, choice));
+}
+
+// Builds every recorded request into the cache, for whatever target each was recorded. One that fails does not keep the
+// others from being built; the number of failures.
+int execute_recorded(const Request& request) {
+    if (!request.shape.empty() || !request.topology.empty() || !request.knobs.empty() || !request.print.empty() ||
+        request.no_cache)
+        throw ArgumentError("--from-requests takes what was recorded",
+                            "leave --shape, --topology, --set, --print and --no-cache out");
+    const std::vector<CompileRequest> recorded = load_requests(request.requests_path);
+    int built = 0, found = 0, failed = 0;
+    for (const CompileRequest& r : recorded) {
+        const std::string what = fmt::format("{}: M <= {}, N = {}, K = {}, {}, {}", r.graph.name, r.problem.m_max,
+                                             r.problem.n, r.problem.k, r.topology.label(), r.target.arch);
+        try {
+            CompileStats stats;
+            const Artifact artifact =
+                compile(r.graph, r.schedule, r.problem, r.topology, r.target, request.options(r.target), &stats);
+            ++(stats.cache_hit ? found : built);
+            fmt::print("{}: {} in {:.0f} ms, semantics {}\n", what, stats.cache_hit ? "found" : "built", stats.total_ms,
+                       artifact.manifest.semantics.substr(0, 16));
+            if (!request.output.empty())
+                write_artifact(artifact, fmt::format("{}/{}-{}", request.output, r.graph.name,
+                                                     artifact.manifest.semantics.substr(0, 16)));
+        } catch (const Error& error) {
+            ++failed;
+            fmt::print(stderr, "plaitc: {}: {}: {}\n", what, error.kind(), error.what());
+        }
+    }
+    fmt::print("{} requests: {} built, {} found, {} failed\n", recorded.size(), built, found, failed);
+    return failed;
 }
 
 }  // namespace
@@ -147,7 +187,10 @@ void execute(const Request& request) {
 int main(int argc, char** argv) {
     CLI::App app{"plaitc: compiles a schedule file to one kernel, its source and its manifest"};
     plait::Request request;
-    app.add_option("schedule", request.schedule_path, "schedule file (JSON)")->required();
+    app.add_option("schedule", request.schedule_path, "schedule file (JSON)");
+    app.add_option("--from-requests", request.requests_path,
+                   "instead of a schedule: file of requests that a run recorded (PLAIT_RECORD_REQUESTS); builds each "
+                   "into the cache");
     app.add_option("--shape", request.shape,
                    "M=..,N=..,K=..: M rows in all (the maximum), N columns per rank, K; default: the file's");
     app.add_option("--topology", request.topology,
@@ -162,6 +205,10 @@ int main(int argc, char** argv) {
     app.add_flag("--no-cache", request.no_cache, "compiles anew and stores nothing");
     CLI11_PARSE(app, argc, argv);
     try {
+        if (request.schedule_path.empty() == request.requests_path.empty())
+            throw plait::ArgumentError("nothing to compile, or two things",
+                                       "give a schedule file or --from-requests FILE");
+        if (!request.requests_path.empty()) return plait::execute_recorded(request) == 0 ? 0 : 1;
         plait::execute(request);
         return 0;
     } catch (const plait::Error& error) {

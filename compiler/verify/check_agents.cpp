@@ -29,14 +29,21 @@ Runs runs_in(Op op) {
         case Op::AccFill:
         case Op::AddBox:
         case Op::RowDeclare:
+        case Op::PartDeclare:
         case Op::MaskCols:
         case Op::RowRescale:
         case Op::Exp2Rows:
         case Op::RowSum:
+        case Op::FinishRows:
         case Op::ScaleRows:
         case Op::DivideRows:
+        case Op::OperandDeclare:
         case Op::AsOperand:
+        case Op::SoftmaxOperand:
         case Op::MmaIssueOperand:
+        case Op::Settle:
+        case Op::TurnWait:
+        case Op::TurnPass:
         case Op::StoreLogSumExp:
             return Runs::Warpgroup;
         case Op::FetchTile:

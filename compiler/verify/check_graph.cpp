@@ -7,7 +7,7 @@ namespace plait {
 
 Diagnostics check_graph(const Request& request) {
     Diagnostics findings;
-    match_fused_pattern(request.graph, &findings);
+    match_pattern(request.graph, &findings);
     const Numerics& numerics = request.graph.numerics;
     if (numerics.accumulate != "f32") {
         findings.push_back({"check_graph",

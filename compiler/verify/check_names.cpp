@@ -38,7 +38,24 @@ private:
             report(fmt::format("{} `{}` is declared twice", what, name), what, "rename one");
     }
 
+    bool given_by_a_tensor(const std::string& name) const {
+        for (const TensorDef& tensor : plan_.tensors) {
+            for (const Expr& extent : tensor.shape) {
+                if (!tensor.output && extent.kind() == ExprKind::Name && extent.text() == name) return true;
+            }
+        }
+        return false;
+    }
+
     void definitions() {
+        for (const ParamDef& param : plan_.params) {
+            define(param.name, "param");
+            if (param.max < 1)
+                report(fmt::format("param `{}` has max = {}", param.name, param.max), "param " + param.name, "give its largest value");
+            if (!given_by_a_tensor(param.name))
+                report(fmt::format("param `{}` is no extent of an input tensor", param.name), "param " + param.name,
+                       "its value is read off a tensor whose extent is exactly the name");
+        }
         for (const Constant& c : plan_.consts) define(c.name, "const");
         globals_ = defined_;
         globals_.insert(kLaunchNames.begin(), kLaunchNames.end());
@@ -47,7 +64,13 @@ private:
             define(let.name, "let");
             globals_.insert(let.name);
         }
-        for (const TensorDef& t : plan_.tensors) define(t.name, "tensor");
+        for (const TensorDef& t : plan_.tensors) {
+            define(t.name, "tensor");
+            if (t.strided) define(t.pitch(), "pitch"), globals_.insert(t.pitch());
+            if (t.strided && t.shape.size() != 2)
+                report(fmt::format("tensor `{}` is strided and has {} dimensions", t.name, t.shape.size()), "tensor " + t.name,
+                       "matrices have rows that may lie apart");
+        }
         for (const BufferDef& b : plan_.buffers) define(b.name, "buffer");
         for (const FlagDef& f : plan_.flags) define(f.name, "flags");
         for (const SharedDef& s : plan_.shared) define(s.name, "shared");
@@ -129,7 +152,8 @@ private:
                     break;
                 case Op::AccDeclare:
                 case Op::RowDeclare:
-                case Op::AsOperand:
+                case Op::PartDeclare:
+                case Op::OperandDeclare:
                     declare(s.word("name"), &names, where);
                     break;
                 case Op::For:
@@ -195,8 +219,8 @@ private:
     void word(const Statement& s, const std::string& operand, const std::set<std::string>& names,
               const std::set<std::string>& assignable, const std::string& where) {
         const std::string& value = s.word(operand);
-        static const std::set<std::string> kDeclared = {"pipe",   "acc", "relay", "position",
-                                                        "factor", "max", "sum",   "operand", "other"};
+        static const std::set<std::string> kDeclared = {"pipe", "acc",  "relay",   "position", "factor", "max",
+                                                        "sum",  "part", "operand", "second",   "third"};
         if (kDeclared.count(operand)) {
             if (!names.count(value)) report(fmt::format("{} `{}` is not declared", operand, value), where);
         } else if (s.op == Op::Assign && operand == "name") {

@@ -13,8 +13,7 @@ Diagnostics check_pieces(const Request& request) {
         const std::string& placement = s.word(role);
         in_loader = in_loader || placement == "sms" || placement == "phase";
     }
-    Diagnostics unused;
-    const auto pattern = match_fused_pattern(request.graph, &unused);
+    const auto pattern = pattern_as<FusedPattern>(request.graph);
     if (!in_loader || !pattern || !pattern->all_gather || request.topology.world() == 1) return findings;
     const std::int64_t slot = s.integer("tile_m") * s.integer("tile_k") * 2;
     const std::int64_t stages = s.integer("stages"), pieces = s.integer("pieces"), bytes = s.integer("piece_bytes");

@@ -10,7 +10,29 @@ namespace {
 constexpr std::int64_t kWarpgroup = 128;
 constexpr std::int64_t kMaxAccumulator =
     192;  // registers a thread; beyond it ptxas spills next to addresses and pointwise values
-constexpr std::int64_t kOverhead = 32;  // addresses, descriptors, pointwise values
+constexpr std::int64_t kOverhead = 32;  // addresses, descriptors, pointwise values, row vectors
+
+// What a program keeps in registers at once: accumulators, and register operands of 16-bit elements.
+void check_sum(const Plan& plan, const std::vector<Step>& program, Diagnostics* findings) {
+    std::int64_t sum = 0;
+    std::string parts;
+    const Step* last = nullptr;
+    for (const Step& step : program) {
+        const Statement& s = *step.statement;
+        if (s.op != Op::AccDeclare && s.op != Op::OperandDeclare) continue;
+        const std::int64_t elements = constant_value(plan, s.expr("rows")) * constant_value(plan, s.expr("cols"));
+        const std::int64_t needed = elements / kWarpgroup / (s.op == Op::OperandDeclare ? 2 : 1);
+        sum += needed;
+        parts += fmt::format("{}{} {}", parts.empty() ? "" : " + ", s.word("name"), needed);
+        last = &step;
+    }
+    const std::int64_t limit = std::min(kMaxAccumulator, plan.consumer_registers - kOverhead);
+    if (last == nullptr || sum <= limit) return;
+    findings->push_back({"check_registers",
+                         fmt::format("accumulators and operands take {} registers a thread ({}), {} are left of {}", sum, parts,
+                                     limit, plan.consumer_registers),
+                         last->where(), "use fewer consumer_warpgroups, a smaller tile, or an overlap with one operand"});
+}
 
 void check_split(const Plan& plan, const Target& target, Diagnostics* findings) {
     const std::int64_t consumers = plan.threads / kWarpgroup - 1;
@@ -45,6 +67,7 @@ Diagnostics check_registers(const Plan& plan, const Target& target) {
     Diagnostics findings;
     check_split(plan, target, &findings);
     for (const std::vector<Step>& program : walk(plan)) {
+        const std::size_t before = findings.size();
         for (const Step& step : program) {
             if (step.statement->op != Op::AccDeclare) continue;
             const std::int64_t rows = constant_value(plan, step.statement->expr("rows")),
@@ -66,6 +89,7 @@ Diagnostics check_registers(const Plan& plan, const Target& target) {
                                     step.where(), "use a smaller tile_m or tile_n, or other consumer_warpgroups"});
             }
         }
+        if (findings.size() == before) check_sum(plan, program, &findings);
     }
     return findings;
 }

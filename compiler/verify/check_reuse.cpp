@@ -21,7 +21,7 @@ public:
                 const Op op = program[i].statement->op;
                 if (op == Op::StageBox) before_stage(program, i), after_stage(program, i);
                 if (op == Op::StoreBox || op == Op::PutBytes) commit(program, i);
-                if (op == Op::MmaIssue || op == Op::MmaIssueOperand) begin(program, i);
+                if (is_issue(op)) begin(program, i);
             }
             end(program);
         }
@@ -39,14 +39,14 @@ private:
         const std::string slot = program[at].statement->expr("dst").print();
         bool synced = false, read = false;
         for (std::size_t i = at; i-- > 0 && !read;) {
-            const Op op = program[i].statement->op;
-            if (op == Op::AgentSync) synced = true;
-            if (op == Op::BulkWaitRead || op == Op::BulkWait) {
+            const Statement& s = *program[i].statement;
+            if (s.op == Op::AgentSync) synced = true;
+            if (s.op == Op::BulkWaitRead || s.op == Op::BulkWait) {
                 read = true;
                 if (!synced) break;
             }
-            if (op == Op::StoreBox) break;
-            if (op == Op::StageBox && (synced || program[i].statement->expr("dst").print() == slot)) break;
+            if (s.op == Op::StoreBox) break;
+            if (s.op == Op::StageBox && (synced || s.expr("dst").print() == slot)) break;
         }
         if (!read)
             report("stage_box overwrites a box without waiting until its last store has read it", program[at],
@@ -91,31 +91,49 @@ private:
                "bulk_commit after it");
     }
 
-    // wgmma.fence orders the accumulator's registers before the first wgmma, and again after anything else has touched
-    // them; consecutive wgmmas of one shape are ordered among themselves (PTX ISA, "wgmma.fence"). mma_wait touches
-    // them as far as ptxas can see.
+    // wgmma.fence orders registers, accumulator and register operand alike, before the first wgmma, and again after
+    // anything else has touched them; consecutive wgmmas of one shape are ordered among themselves (PTX ISA,
+    // "wgmma.fence"). mma_wait touches what it names as far as ptxas can see. mma_begin names the accumulator.
     void begin(const Program& program, std::size_t at) {
+        const Statement& issue = *program[at].statement;
         for (std::size_t i = at; i-- > 0;) {
             const Statement& s = *program[i].statement;
-            if (s.op == Op::MmaBegin) return;
-            if (s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand) continue;
-            if (s.op == Op::AccDeclare || s.has("acc")) break;
+            const bool fence = s.op == Op::MmaBegin && s.word("acc") == issue.word("acc");
+            if (fence) return;
+            const bool same = is_issue(s.op) && s.word("acc") == issue.word("acc");
+            if (touches(s, issue) && !same) break;
             const bool loop = s.op == Op::For || s.op == Op::Loop;
             if (loop && program[i].depth < program[at].depth && touched_later(program, i, at)) break;
         }
-        report("mma_issue without mma_begin before it: registers of the accumulator are not ordered before it",
+        report(fmt::format("{} without mma_begin before it: registers of the accumulator are not ordered before it",
+                           mnemonic(program[at])),
                program[at],
                "mma_begin before the issue, in every round of a loop whose other statements name the accumulator");
     }
 
-    // Whether a statement of the loop at `header`, after `at`, touches the accumulator of the next round's issue.
+    static bool is_issue(Op op) { return op == Op::MmaIssue || op == Op::MmaIssueOperand; }
+
+    // Whether `s` touches registers that `issue` uses. mma_begin of another accumulator fences, and pins nothing here.
+    static bool touches(const Statement& s, const Statement& issue) {
+        if (s.op == Op::MmaBegin) return false;
+        const bool declares = s.op == Op::AccDeclare || s.op == Op::OperandDeclare;
+        for (const char* operand : {"acc", "operand", "second", "third", "name"}) {
+            if (!s.has(operand) || (operand == std::string("name") && !declares)) continue;
+            const std::string& name = s.word(operand);
+            const bool reads_operand = s.op == Op::MmaIssueOperand && operand == std::string("operand");
+            if (name == issue.word("acc")) return true;
+            if (issue.has("operand") && name == issue.word("operand") && !reads_operand) return true;
+        }
+        return false;
+    }
+
+    // Whether a statement of the loop at `header`, after `at`, touches the registers of the next round's issue.
     static bool touched_later(const Program& program, std::size_t header, std::size_t at) {
-        const std::string& acc = program[at].statement->word("acc");
+        const Statement& issue = *program[at].statement;
         for (std::size_t i = at + 1; i < program.size() && program[i].depth > program[header].depth; ++i) {
             const Statement& s = *program[i].statement;
-            if (s.op == Op::AccDeclare || s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand || !s.has("acc"))
-                continue;
-            if (s.word("acc") == acc) return true;
+            if (is_issue(s.op) || s.op == Op::AccDeclare || s.op == Op::OperandDeclare) continue;
+            if (touches(s, issue)) return true;
         }
         return false;
     }

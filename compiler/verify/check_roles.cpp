@@ -11,9 +11,9 @@ class Roles {
 public:
     explicit Roles(const Request& r) : r_(r) {
         Diagnostics unused;
-        const auto pattern = match_fused_pattern(r.graph, &unused);
+        known_ = match_pattern(r.graph, &unused).has_value();
+        const auto pattern = pattern_as<FusedPattern>(r.graph);
         gathers_ = pattern && pattern->all_gather && r.topology.world() > 1;
-        known_ = pattern.has_value();
     }
 
     Diagnostics run() {

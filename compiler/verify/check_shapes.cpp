@@ -17,7 +17,10 @@ Diagnostics check_shapes(const Request& request) {
         findings.push_back({"check_shapes", std::move(message), std::move(where), std::move(hint)});
     };
     const Problem& p = request.problem;
-    for (const auto& [name, value] : {std::pair{"n", p.n}, std::pair{"k", p.k}}) {
+    // Attention has no N and K; what it has instead is check_attention's.
+    std::vector<std::pair<const char*, std::int64_t>> sizes = {{"n", p.n}, {"k", p.k}};
+    if (is_attention(request.graph)) sizes.clear();
+    for (const auto& [name, value] : sizes) {
         const std::string where = fmt::format("/problem/{}", name);
         if (value <= 0)
             report(fmt::format("{} is {}", name, value), where, "it must be a positive multiple of 8");

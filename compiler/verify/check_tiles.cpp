@@ -55,6 +55,8 @@ private:
 
 }  // namespace
 
-Diagnostics check_tiles(const Request& request) { return Tiles(request).run(); }
+Diagnostics check_tiles(const Request& request) {
+    return is_attention(request.graph) ? Diagnostics() : Tiles(request).run();
+}
 
 }  // namespace plait

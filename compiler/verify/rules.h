@@ -1,6 +1,6 @@
 // The rules, one file each. A rule returns all its findings; it never throws and never stops at the first.
 #pragma once
-#include "compiler/ir/fused_pattern.h"
+#include "compiler/ir/pattern.h"
 #include "compiler/verify/verify.h"
 
 namespace plait {
@@ -20,6 +20,7 @@ Diagnostics check_shapes(const Request& request);  // M, N, K
 Diagnostics check_roles(const Request& request);   // placements fit topology and target, every role has work
 Diagnostics check_tiles(const Request& request);   // tile knobs fit each other
 Diagnostics check_pieces(const Request& request);  // copy buffers fit the operand slots they share
+Diagnostics check_attention(const Request& request);  // attention: tile knobs fit each other, launch arguments have limits
 
 // on the plan
 Diagnostics check_names(const Plan& plan);                            // every name resolves, none is declared twice

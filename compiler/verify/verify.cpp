@@ -14,7 +14,7 @@ Diagnostics verify_request(const Graph& graph, const Schedule& schedule, const P
                            const Topology& topology, const Target& target) {
     const Request request{graph, schedule, problem, topology, target};
     Diagnostics all;
-    for (auto rule : {check_graph, check_dtypes, check_shapes, check_roles, check_tiles, check_pieces})
+    for (auto rule : {check_graph, check_dtypes, check_shapes, check_roles, check_tiles, check_pieces, check_attention})
         append(&all, rule(request));
     return all;
 }

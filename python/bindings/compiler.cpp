@@ -25,15 +25,16 @@ struct Request {
     Plan lower() const { return plait::lower(file.graph, file.schedule, file.problem, topology, target); }
 };
 
-// m, n, k of 0 keep what the file says; knobs go over the file's.
+// m, n, k of 0 keep what the file says; knobs and limits go over the file's.
 Request make_request(const std::string& schedule_json, const std::string& origin, const Topology& topology,
                      const std::string& target, const std::map<std::string, std::string>& knobs, std::int64_t m,
-                     std::int64_t n, std::int64_t k) {
+                     std::int64_t n, std::int64_t k, const std::map<std::string, std::int64_t>& limits) {
     Request request{read_schedule_json(schedule_json, origin), topology, Target::make(target, topology)};
     for (const auto& [knob, value] : knobs) request.file.schedule.set(knob, value);
     if (m > 0) request.file.problem.m_max = m;
     if (n > 0) request.file.problem.n = n;
     if (k > 0) request.file.problem.k = k;
+    for (const auto& [name, limit] : limits) request.file.problem.limits[name] = limit;
     return request;
 }
 
@@ -99,10 +100,12 @@ nb::dict summarize(const Plan& plan) {
     return result;
 }
 
-nb::tuple compile_request(const Request& request, const std::string& cache_dir, bool use_cache) {
+nb::tuple compile_request(const Request& request, const std::string& cache_dir, const std::string& cache_mode,
+                          const std::string& record_requests) {
     CompileOptions options;
     options.cache_dir = cache_dir;
-    options.use_cache = use_cache;
+    options.cache_mode = cache_mode;
+    options.record_requests = record_requests;
     CompileStats stats;
     Artifact artifact;
     {
@@ -142,6 +145,7 @@ void bind_artifact(nb::module_& module) {
         .def_prop_ro("code", [](const Artifact& a) { return nb::bytes(a.code.data(), a.code.size()); })
         .def_prop_ro("code_file", [](const Artifact& artifact) { return artifact.code_file; })
         .def_prop_ro("key", [](const Artifact& artifact) { return artifact.manifest.key; })
+        .def_prop_ro("name", [](const Artifact& artifact) { return artifact.manifest.name; })
         .def_prop_ro("m_max", [](const Artifact& artifact) { return artifact.manifest.m_max; })
         .def_prop_ro("agents", [](const Artifact& artifact) { return artifact.manifest.agents; })
         .def_prop_ro("world", [](const Artifact& artifact) { return artifact.manifest.world; })
@@ -160,10 +164,12 @@ void bind_compiler(nb::module_& module) {
     bind_artifact(module);
     nb::class_<Request>(module, "Request")
         .def(nb::new_(&make_request), "schedule_json"_a, "origin"_a, "topology"_a, "target"_a,
-             "knobs"_a = std::map<std::string, std::string>(), "m"_a = 0, "n"_a = 0, "k"_a = 0)
+             "knobs"_a = std::map<std::string, std::string>(), "m"_a = 0, "n"_a = 0, "k"_a = 0,
+             "limits"_a = std::map<std::string, std::int64_t>())
         .def_prop_ro("problem", [](const Request& request) {
             return nb::make_tuple(request.file.problem.m_max, request.file.problem.n, request.file.problem.k);
         })
+        .def_prop_ro("limits", [](const Request& request) { return request.file.problem.limits; })
         .def_ro("topology", &Request::topology)
         .def_prop_ro("json", [](const Request& request) { return write_schedule_json(request.file); })
         .def("schedule_text", [](const Request& request) { return print_schedule(request.file); })
@@ -174,7 +180,7 @@ void bind_compiler(nb::module_& module) {
             return nb::make_tuple(source.kernel, source.shapes);
         })
         .def("choose", &choose, "m"_a = 0)
-        .def("compile", &compile_request, "cache_dir"_a = "", "use_cache"_a = true);
+        .def("compile", &compile_request, "cache_dir"_a = "", "cache_mode"_a = "", "record_requests"_a = "");
     module.def("load_schedule_json", [](const std::string& path) { return write_schedule_json(load_schedule_file(path)); }, "path"_a);
 }
 

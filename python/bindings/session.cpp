@@ -1,4 +1,5 @@
-// Session: one rank on a GPU. The rendezvous is two python callables (torch.distributed's store), values are bytes.
+// Session: one rank, on a GPU or on the host. The rendezvous is two python callables (torch.distributed's store), values
+// are bytes.
 #include "runtime/session/session.h"
 
 #include <nanobind/stl/shared_ptr.h>
@@ -10,13 +11,13 @@
 #include "python/bindings/bindings.h"
 #include "runtime/base/error.h"
 #include "runtime/device/machine_topology.h"
+#include "runtime/session/rank_hello.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace plait::python {
 
-#ifdef PLAIT_WITH_CUDA
 namespace {
 
 // Runs a python callable from plait's code, which holds no GIL; a python exception becomes a TransportError.
@@ -51,31 +52,60 @@ std::shared_ptr<Rendezvous> make_rendezvous(nb::object set, nb::object get) {
         });
 }
 
-std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object set, nb::object get, int device,
-                                std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
-                                const std::string& network) {
+SessionOptions make_options(std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
+                            double rendezvous_timeout_s, const std::string& network) {
     if (network != "ordered" && network != "unordered")
         throw ArgumentError("network is '" + network + "'", "use ordered or unordered");
     SessionOptions options;
-    options.device = device;
     options.workspace_bytes = workspace_bytes;
     options.sm_budget = sm_budget;
     options.entry_deadline_ns = static_cast<std::uint64_t>(entry_deadline_s * 1e9);
     options.wait_deadline_ns = static_cast<std::uint64_t>(wait_deadline_s * 1e9);
+    options.rendezvous_timeout_ns = static_cast<std::uint64_t>(rendezvous_timeout_s * 1e9);
     options.network = network == "ordered" ? NetworkContract::Ordered : NetworkContract::Unordered;
+    return options;
+}
+
+#ifdef PLAIT_WITH_CUDA
+std::unique_ptr<Session> create(const Topology& topology, int rank, nb::object set, nb::object get, int device,
+                                std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s, double wait_deadline_s,
+                                double rendezvous_timeout_s, const std::string& network) {
+    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, rendezvous_timeout_s, network);
+    options.device = device;
     const std::shared_ptr<Rendezvous> rendezvous = make_rendezvous(std::move(set), std::move(get));
     nb::gil_scoped_release release;
     return Session::create(topology, rank, rendezvous, open_cuda_driver(), options);
 }
+#endif
+
+#ifdef PLAIT_WITH_SIM
+std::unique_ptr<Session> create_on_host(const Topology& topology, int rank, nb::object set, nb::object get, int threads,
+                                        std::uint64_t workspace_bytes, int sm_budget, double entry_deadline_s,
+                                        double wait_deadline_s, double rendezvous_timeout_s, const std::string& network) {
+    SessionOptions options = make_options(workspace_bytes, sm_budget, entry_deadline_s, wait_deadline_s, rendezvous_timeout_s, network);
+    options.host_threads = threads;
+    const std::shared_ptr<Rendezvous> rendezvous = make_rendezvous(std::move(set), std::move(get));
+    nb::gil_scoped_release release;
+    return Session::create_on_host(topology, rank, rendezvous, load_host_code, options);
+}
+#endif
 
 }  // namespace
 
 void bind_session(nb::module_& module) {
+    module.def("machine_identity", &machine_identity);
+    nb::class_<Session> session(module, "Session");
+#ifdef PLAIT_WITH_CUDA
     module.def("machine_topology", [](int nodes, int gpus_per_node) { return machine_topology(*open_cuda_driver(), nodes, gpus_per_node); },
                "nodes"_a, "gpus_per_node"_a);
-    nb::class_<Session>(module, "Session")
-        .def_static("create", &create, "topology"_a, "rank"_a, "set"_a, "get"_a, "device"_a, "workspace_bytes"_a,
-                    "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "network"_a)
+    session.def_static("create", &create, "topology"_a, "rank"_a, "set"_a, "get"_a, "device"_a, "workspace_bytes"_a,
+                       "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "rendezvous_timeout_s"_a, "network"_a);
+#endif
+#ifdef PLAIT_WITH_SIM
+    session.def_static("create_on_host", &create_on_host, "topology"_a, "rank"_a, "set"_a, "get"_a, "threads"_a,
+                       "workspace_bytes"_a, "sm_budget"_a, "entry_deadline_s"_a, "wait_deadline_s"_a, "rendezvous_timeout_s"_a, "network"_a);
+#endif
+    session
         .def("attach", &Session::attach, "artifact"_a, nb::call_guard<nb::gil_scoped_release>())
         .def("launch",
              [](Session& session, int artifact, std::int64_t m, const std::vector<TensorTuple>& tensors, std::uintptr_t stream) {
@@ -88,8 +118,5 @@ void bind_session(nb::module_& module) {
         .def("poison", &Session::poison_receive_buffers, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("launches", &Session::launches);
 }
-#else
-void bind_session(nb::module_&) {}
-#endif
 
 }  // namespace plait::python

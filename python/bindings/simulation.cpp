@@ -1,4 +1,5 @@
 // SimCluster and the host code it runs.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -16,10 +17,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace plait::python {
-namespace {
 
 HostModule load_host_code(const Artifact& artifact) {
-    nb::gil_scoped_release release;
 #ifdef PLAIT_WITH_HOST_JIT
     if (artifact.code_file.empty() || !artifact.code_file.ends_with(".so")) return load_host_object(artifact.code);
 #endif
@@ -27,10 +26,12 @@ HostModule load_host_code(const Artifact& artifact) {
     throw CompileError("this build has no JIT for the host machine", "build with Clang/LLVM 19, or load a directory with kernel.so");
 }
 
-std::vector<std::vector<std::int64_t>> shapes_of_rank(const Artifact& artifact, int rank, std::int64_t m) {
+namespace {
+
+std::vector<std::vector<std::int64_t>> shapes_of_rank(const Artifact& artifact, int rank, std::int64_t m, const Params& params) {
     const Manifest& manifest = artifact.manifest;
     const RankPlace place = place_of(rank, static_cast<int>(manifest.nodes), static_cast<int>(manifest.locals));
-    return tensor_shapes(manifest, place, m);
+    return tensor_shapes(manifest, place, m, params);
 }
 
 #ifdef PLAIT_WITH_SIM
@@ -97,8 +98,8 @@ void bind_cluster(nb::module_&) {}
 
 void bind_simulation(nb::module_& module) {
     nb::class_<HostModule>(module, "HostModule");
-    module.def("load_host_code", &load_host_code, "artifact"_a);
-    module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a);
+    module.def("load_host_code", &load_host_code, "artifact"_a, nb::call_guard<nb::gil_scoped_release>());
+    module.def("tensor_shapes", &shapes_of_rank, "artifact"_a, "rank"_a, "m"_a, "params"_a = Params{});
     bind_cluster(module);
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Collection, Optional
 
 import typer
 from rich.console import Console
@@ -22,17 +22,18 @@ app.add_typer(cache_app, name="cache")
 ScheduleArgument = Annotated[str, typer.Argument(help="a schedule's name (ag_gemm) or a .json file")]
 TargetOption = Annotated[str, typer.Option(help="host (simulation) or sm_90a")]
 TopologyOption = Annotated[Optional[str], typer.Option(help="2x2 (nodes x GPUs per node) or a .json file; default: the schedule's")]
-ShapeOption = Annotated[Optional[str], typer.Option(help="M=...,N=...,K=...: M and K global, M the maximum, N per rank")]
+ShapeOption = Annotated[Optional[str], typer.Option(help="M=...,N=...,K=...: M and K global, M the maximum, N per rank; attention: M=,keys=,batch=")]
 SetOption = Annotated[Optional[list[str]], typer.Option("--set", help="knob=value, over the schedule's; repeatable")]
 
 
-def parse_shape(text: str | None) -> dict[str, int]:
-    """`M=2048,N=1024` to {"M": 2048, "N": 1024}."""
+def parse_shape(text: str | None, limits: Collection[str] = ()) -> dict[str, int]:
+    """`M=2048,keys=1024` to {"M": 2048, "keys": 1024}; names beside M, N, K are limits of the schedule file's problem."""
     sizes: dict[str, int] = {}
     for part in filter(None, (text or "").split(",")):
         letter, _, number = part.partition("=")
-        if letter not in ("M", "N", "K") or not number.isdigit() or int(number) < 1:
-            raise ArgumentError(f"--shape part '{part}' is not M=, N= or K= with a positive number", "e.g. M=2048,N=1024,K=1024")
+        if not (letter in ("M", "N", "K") or letter in limits) or not number.isdigit() or int(number) < 1:
+            what = ", ".join(f"{name}=" for name in ("M", "N", "K", *limits))
+            raise ArgumentError(f"--shape part '{part}' is none of {what} with a positive number", "e.g. M=2048,N=1024,K=1024")
         sizes[letter] = int(number)
     return sizes
 
@@ -55,9 +56,11 @@ def make_request(schedule: str, target: str, topology_name: str | None, shape: s
     named = topology_name or json.loads(text).get("topology") or "1x2"
     if named.endswith(".json") and not Path(named).exists():
         named = str(path.parent / named)
-    sizes = parse_shape(shape)
+    limits = json.loads(text).get("problem", {}).get("limits", {})
+    sizes = parse_shape(shape, limits)
     return _core.Request(text, str(path), topology(named), target, parse_knobs(knobs),
-                         sizes.get("M", 0), sizes.get("N", 0), sizes.get("K", 0))
+                         sizes.get("M", 0), sizes.get("N", 0), sizes.get("K", 0),
+                         {name: size for name, size in sizes.items() if name in limits})
 
 
 @app.command()

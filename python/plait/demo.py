@@ -24,7 +24,7 @@ def make_inputs(request: _core.Request, artifact: _core.Artifact, m: int, seed: 
     ranks = []
     for rank in range(request.topology.world):
         arrays = []
-        for (_, dtype, output), shape in zip(artifact.tensors, _core.tensor_shapes(artifact, rank, m)):
+        for (_, dtype, output), shape in zip(artifact.tensors, _core.tensor_shapes(artifact, rank, m, request.limits)):
             values = np.full(shape, np.nan) if output else random.standard_normal(shape, dtype=np.float32)
             arrays.append(pack(values, dtype))
         ranks.append(arrays)
@@ -34,7 +34,8 @@ def make_inputs(request: _core.Request, artifact: _core.Artifact, m: int, seed: 
 def print_summary(summary: dict[str, Any], console: Console) -> None:
     """The plan in a few lines: roles, buffers, edges."""
     nodes, locals_ = summary["nodes"], summary["locals"]
-    console.print(f"plan {summary['name']}  M<={summary['m_max']} N={summary['consts'].get('N')} K={summary['consts'].get('K')}  "
+    sizes = " ".join(f"{name}={summary['consts'][name]}" for name in ("N", "K", "heads", "kv_heads", "head_dim") if name in summary["consts"])
+    console.print(f"plan {summary['name']}  M<={summary['m_max']} {sizes}  "
                   f"topology {nodes}x{locals_}  target {summary['target']}  {summary['threads']} threads a CTA, "
                   f"{summary['shared_bytes']} bytes of shared memory", highlight=False)
     for name, dtype, shape in summary["buffers"]:
@@ -81,14 +82,15 @@ def check(request: _core.Request, artifact: _core.Artifact, ranks: list[list[np.
     file = json.loads(request.json)
     names = [name for name, _, _ in artifact.tensors]
     inputs = {name: [arrays[i] for arrays in ranks] for i, name in enumerate(names) if not artifact.tensors[i][2]}
-    expected = reference.evaluate(file["graph"], inputs)
+    kept = [name for name, _, output in artifact.tensors if output]
+    expected = {name: reference.evaluate(file["graph"], inputs, name) for name in kept}
     consts = request.summary()["consts"]
     ok, worst, tiles = True, 0.0, 0
     for rank, arrays in enumerate(ranks):
         for (name, dtype, output), array in zip(artifact.tensors, arrays):
             if not output:
                 continue
-            result = reference.check_tiles(unpack(array, dtype), expected[rank], consts["tile_m"], consts["tile_n"])
+            result = reference.check_tiles(unpack(array, dtype), expected[name][rank], consts["tile_m"], consts.get("tile_n", 64))
             worst, tiles = max(worst, result.worst_error), tiles + result.tiles
             if result.wrong_tiles:
                 ok = False

@@ -27,7 +27,8 @@ def user_line() -> str:
 
 @dataclass
 class Dim:
-    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name (M, N, K)."""
+    """One dimension. Dims that an op makes equal are joined; a joined set carries at most one name: M, N or K, a launch
+    argument (keys, batch), or `static:x`, a number that belongs to the graph."""
 
     origin: str
     parent: Dim | None = None
@@ -59,6 +60,7 @@ class Value:
     dims: list[Dim]
     is_input: bool = False
     transposed: bool = False
+    folded: bool = False     # dims but the last are the rows of one matrix
 
     __array_ufunc__ = None   # numpy must not take the other side of an operator
 
@@ -82,6 +84,12 @@ class Value:
         return self.trace.record("scale", [self], self.dims, self.dtype, value=float(factor))
 
     __rmul__ = __mul__
+
+    def fold(self) -> None:
+        """Makes a batch of matrices (an argument with more than 2 dims) the one matrix of all its rows."""
+        if self.is_input and len(self.dims) > 2:
+            self.dims = [Dim(f"rows of {self.name}"), self.dims[-1]]
+            self.folded = True
 
     def __bool__(self) -> bool:
         raise ScheduleError(f"{user_line()}: the truth of traced value {self.name} is not known", "trace has no branches")
@@ -117,13 +125,18 @@ class Trace:
         self.ops.append({"op": op, "result": result, "inputs": [v.name for v in values], "source": line, **attributes})
         return Value(self, result, result_dtype, list(dims))
 
-    def graph(self, output: Value) -> dict[str, Any]:
-        """The graph section of a schedule file. Dims are named M, N, K after the matmul."""
-        if not isinstance(output, Value):
-            raise ScheduleError(f"{self.name} returned a {type(output).__name__}", "return one traced tensor")
-        if output.is_input:
-            raise ScheduleError(f"{self.name} returns its argument {output.name} unchanged", "")
+    def graph(self, output: Value | tuple[Value, ...]) -> dict[str, Any]:
+        """The graph section of a schedule file. Dims are named by the op that gives them meaning; those that belong to
+        the graph stand as `static:...`, for the caller to put numbers in."""
+        output, *more = output if isinstance(output, tuple) else (output,)
+        for value in (output, *more):
+            if not isinstance(value, Value):
+                raise ScheduleError(f"{self.name} returned a {type(value).__name__}", "return traced tensors")
+            if value.is_input:
+                raise ScheduleError(f"{self.name} returns its argument {value.name} unchanged", "")
+        kept = {"more_outputs": [{"name": value.name, "dtype": value.dtype} for value in more]} if more else {}
         return {
+            **kept,
             "inputs": [
                 {
                     "name": value.name,
@@ -140,8 +153,11 @@ class Trace:
 
 
 def all_gather(x: Value, dim: int = 0) -> Value:
-    """x with the shards of all ranks along `dim`: x [M/world, K] on each rank -> [M, K]."""
+    """x with the shards of all ranks along `dim`: x [M/world, K] on each rank -> [M, K]. Dims but the last are folded:
+    x [B/world, S, K] -> [B, S, K], where every rank's rows must be a shard of B * S rows."""
     trace = x.trace
+    if dim == 0:
+        x.fold()
     result = trace.record("all_gather", [x], x.dims, x.dtype, dim=dim)
     if x.is_input:
         trace.shards[x.name] = dim
@@ -150,8 +166,12 @@ def all_gather(x: Value, dim: int = 0) -> Value:
 
 def matmul(a: Value, b: Value) -> Value:
     """a [M, K] @ b [K, N] -> [M, N], accumulated in f32, rounded once to a's dtype at the end. Either may be x.T of an argument:
-    b [N, K], or a [K, M], whose M must then be a multiple of 8 in every launch."""
+    b [N, K], or a [K, M], whose M must then be a multiple of 8 in every launch.
+
+    Dims of a but the last are folded: a [B, S, K] @ b [K, N] -> [B, S, N]."""
     line = user_line()
+    if isinstance(a, Value):
+        a.fold()
     for value in (a, b):
         if not isinstance(value, Value) or len(value.dims) != 2:
             what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else type(value).__name__
@@ -169,13 +189,58 @@ def _add(x: Value, y: Value) -> Value:
     if not isinstance(x, Value) or not isinstance(y, Value):
         other = y if isinstance(x, Value) else x
         raise ScheduleError(f"{line}: + with a {type(other).__name__}", "add a vector [N] (bias) or a matrix [M, N]")
-    if len(x.dims) < len(y.dims) or (x.is_input and not y.is_input):
+    if (x.is_input and not y.is_input) or (x.is_input == y.is_input and len(x.dims) < len(y.dims)):
         x, y = y, x
+    if len(x.dims) == 2:
+        y.fold()
     if len(x.dims) != 2 or len(y.dims) not in (1, 2):
         raise ScheduleError(f"{line}: + of {x.name} with {len(x.dims)} dims and {y.name} with {len(y.dims)}", "")
     for mine, theirs in zip(reversed(x.dims), reversed(y.dims)):
         mine.join(theirs, line)
     return x.trace.record("bias" if len(y.dims) == 1 else "residual", [x, y], x.dims, x.dtype)
+
+
+def attention(q: Value, k: Value, v: Value, *, causal: bool = False, causal_offset: int = 0, scale: float | None = None,
+              layout: str = "bshd", lse: bool = False) -> Any:
+    """softmax(scale * q k^T) v of every head, in one kernel; nothing of size [queries, keys] touches memory.
+
+    Args:
+        q: [batch, queries, heads, head_dim] (layout `bshd`) or [batch, heads, queries, head_dim] (`bhsd`), bf16 or f16,
+            head_dim 64, 128 or 256.
+        k, v: the same with keys in place of queries; fewer heads are shared by heads / kv_heads query heads each.
+        causal: query i sees key j where j <= i + causal_offset.
+        scale: a positive number; by default 1 / sqrt(head_dim).
+        lse: also return the natural log-sum-exp of each row, [batch, heads, queries] in f32.
+
+    Batch, queries and keys are launch arguments. A row that sees no key gives 0 and -inf. Returns the result, in q's
+    layout and dtype, or (result, log-sum-exp).
+    """
+    line = user_line()
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(value, Value) or len(value.dims) != 4:
+            what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise ScheduleError(f"{line}: attention with {what} as {name}", "q, k and v have 4 dims")
+    if layout not in ("bshd", "bhsd"):
+        raise ArgumentError(f"{line}: attention layout {layout!r}", "use bshd or bhsd")
+    if scale is not None and not (isinstance(scale, (int, float)) and scale > 0):
+        raise ArgumentError(f"{line}: attention scale {scale!r}", "a positive number, or None for 1 / sqrt(head_dim)")
+    rows, heads = (1, 2) if layout == "bshd" else (2, 1)
+    for value, length, of in ((q, "M", "heads"), (k, "keys", "kv_heads"), (v, "keys", "kv_heads")):
+        for index, name in ((0, "batch"), (rows, length), (heads, f"static:{of}"), (3, "static:head_dim")):
+            named = Dim(name, name=name)
+            value.dims[index].join(named, line)
+    attributes: dict[str, Any] = {"layout": layout}
+    if causal:
+        attributes["causal"] = True
+    if causal_offset:
+        attributes["causal_offset"] = int(causal_offset)
+    if scale is not None:
+        attributes["scale"] = float(scale)
+    result = q.trace.record("attention", [q, k, v], q.dims, q.dtype, **attributes)
+    if not lse:
+        return result
+    q.trace.ops[-1]["lse"] = f"{result.name}_lse"
+    return result, Value(q.trace, f"{result.name}_lse", "f32", [q.dims[0], q.dims[heads], q.dims[rows]])
 
 
 def relu(x: Value) -> Value:

@@ -61,6 +61,30 @@ def _silu_mul(x: Bounded) -> Bounded:
     return Bounded(value, bound + 2 * _F32 * np.abs(value))
 
 
+def _attention(op: dict[str, Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, dtype: str) -> tuple[Bounded, Bounded]:
+    """Result, in the tensors' layout, and log-sum-exp [batch, heads, queries]."""
+    first = op.get("layout", "bshd") == "bhsd"
+    heads_first = (lambda x: x) if first else (lambda x: x.transpose(0, 2, 1, 3))
+    q, k, v = heads_first(q), heads_first(k), heads_first(v)
+    shared_by = q.shape[1] // max(k.shape[1], 1)
+    k, v = np.repeat(k, shared_by, axis=1), np.repeat(v, shared_by, axis=1)
+    scores = (q @ k.swapaxes(-1, -2)) * (op.get("scale") or 1.0 / math.sqrt(q.shape[-1]))
+    if op.get("causal"):
+        rows, keys = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]
+        scores = np.where(keys <= rows + op.get("causal_offset", 0), scores, -np.inf)
+    maximum = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(maximum), 0.0, maximum))
+    total = weights.sum(axis=-1, keepdims=True)
+    weights /= np.where(total == 0, 1.0, total)
+    with np.errstate(divide="ignore"):
+        lse = (maximum + np.log(total))[..., 0]
+    value, size = weights @ v, weights @ np.abs(v)
+    # Weights are rounded to the tensors' dtype before they meet v. 2^-12: f32 scores and exp2 of their differences.
+    bound = (_HALF_ULP[dtype] * 1.01 + 2.0**-12) * size + 1e-6
+    lse_bound = 2e-5 + 2e-6 * np.where(np.isinf(lse), 0.0, np.abs(lse))
+    return Bounded(heads_first(value), heads_first(bound)), Bounded(lse, lse_bound)
+
+
 def _round(x: Bounded, dtype: str) -> Bounded:
     error = np.abs(x.value) * _HALF_ULP[dtype] * 1.01 + _SMALLEST[dtype]
     return Bounded(x.value, x.bound * (1.0 + _HALF_ULP[dtype]) + error)
@@ -90,8 +114,11 @@ def _apply(op: dict[str, Any], inputs: list[Bounded]) -> Bounded:
     raise ScheduleError(f"the reference does not know op {name}", "add it to plait/reference.py")
 
 
-def evaluate(graph: dict[str, Any], tensors: dict[str, list[Any]]) -> list[Bounded]:
-    """The graph's output on each rank. tensors: name -> one numpy array or torch tensor a rank (shards where sharded)."""
+def evaluate(graph: dict[str, Any], tensors: dict[str, list[Any]], output: str = "") -> list[Bounded]:
+    """The graph's output on each rank, or another kept output. tensors: name -> one numpy array or torch tensor a rank
+    (shards where sharded)."""
+    dtypes = {graph["output"]: graph.get("output_dtype", "bf16"), **{o["name"]: o["dtype"] for o in graph.get("more_outputs", [])}}
+    output = output or graph["output"]
     world = len(next(iter(tensors.values())))
     results = []
     gathered: dict[str, Bounded] = {}
@@ -107,8 +134,13 @@ def evaluate(graph: dict[str, Any], tensors: dict[str, list[Any]]) -> list[Bound
             else:
                 values[name] = Bounded(unpack(tensors[name][rank], dtype), np.zeros(()))
         for op in graph["ops"]:
-            values[op["result"]] = _apply(op, [values[name] for name in op["inputs"]])
-        results.append(_round(values[graph["output"]], graph.get("output_dtype", "bf16")))
+            inputs = [values[name] for name in op["inputs"]]
+            if op["op"] == "attention":
+                dtype = next(spec["dtype"] for spec in graph["inputs"] if spec["name"] == op["inputs"][0])
+                values[op["result"]], values[op.get("lse", "")] = _attention(op, *(x.value for x in inputs), dtype)
+            else:
+                values[op["result"]] = _apply(op, inputs)
+        results.append(_round(values[output], dtypes[output]))
     return results
 
 
@@ -124,15 +156,22 @@ class TileCheck:
 
 
 def check_tiles(output: np.ndarray, expected: Bounded, tile_m: int, tile_n: int) -> TileCheck:
-    """Every element of every tile against its bound. NaN is wrong."""
+    """Every element of every tile against its bound. NaN is wrong. More than two dimensions count as rows but the last."""
     check = TileCheck(0, 0, 0.0, (0, 0), 0.0)
+    columns = output.shape[-1]
+    output = output.reshape(output.size // columns if columns else 0, columns)
+    expected = Bounded(expected.value.reshape(output.shape), expected.bound.reshape(output.shape))
     for row in range(0, output.shape[0], tile_m):
         for column in range(0, output.shape[1], tile_n):
             part = np.s_[row : row + tile_m, column : column + tile_n]
-            difference = np.abs(output[part] - expected.value[part])
+            equal = output[part] == expected.value[part]   # infinities too
+            with np.errstate(invalid="ignore"):
+                difference = np.where(equal, 0.0, np.abs(output[part] - expected.value[part]))
             difference = np.where(np.isnan(difference), np.inf, difference)
-            of_bound = float(np.max(difference / expected.bound[part]))
-            error = float(np.max(difference) / max(float(np.max(np.abs(expected.value[part]))), 1e-300))
+            with np.errstate(invalid="ignore"):
+                of_bound = float(np.max(np.where(equal, 0.0, difference / expected.bound[part])))
+            finite = np.where(np.isinf(expected.value[part]), 0.0, np.abs(expected.value[part]))
+            error = float(np.max(difference) / max(float(np.max(finite)), 1e-300))
             check.tiles += 1
             check.wrong_tiles += of_bound > 1.0
             check.worst_of_bound = max(check.worst_of_bound, of_bound)

@@ -5,7 +5,7 @@ bf16 has no numpy dtype: a numpy array of uint16 is taken as the bit patterns of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,51 @@ _NUMPY_STORAGE = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}
 
 @dataclass(frozen=True)
 class View:
-    """One tensor: pointer, dtype name (bf16, f16, f32), shape, and where it lies. `owner` keeps it alive."""
+    """One tensor: pointer, dtype name (bf16, f16, f32), shape, strides in elements, and where it lies. `owner` keeps it
+    alive. The last stride is 1: rows are contiguous, and may lie apart."""
 
     pointer: int
     dtype: str
     shape: tuple[int, ...]
     device: str
     owner: Any
+    strides: tuple[int, ...] = ()
+    name: str = "tensor"
 
-    def as_tuple(self) -> tuple[int, str, list[int]]:
-        return (self.pointer, self.dtype, list(self.shape))
+    @property
+    def contiguous(self) -> bool:
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if extent > 1 and stride != expected:
+                return False
+            expected *= extent
+        return True
+
+    def as_tuple(self) -> tuple[int, str, list[int], int]:
+        """(pointer, dtype, shape, bytes from row to row of a matrix or 0): what the runtime takes."""
+        if self.contiguous or 0 in self.shape:
+            return (self.pointer, self.dtype, list(self.shape), 0)
+        if len(self.shape) != 2:
+            raise ArgumentError(f"{self.name} of shape {list(self.shape)} is not contiguous: strides {list(self.strides)}",
+                                "pass a contiguous copy (torch: x.contiguous())")
+        if self.strides[0] < self.shape[1]:
+            raise ArgumentError(f"rows of {self.name} overlap: shape {list(self.shape)}, strides {list(self.strides)}",
+                                "pass a contiguous copy (torch: x.contiguous())")
+        return (self.pointer, self.dtype, list(self.shape), self.strides[0] * ITEM_BYTES[self.dtype])
+
+    def folded(self) -> View:
+        """The same memory as a matrix: all dims but the last become rows. ArgumentError where the rows do not lie in equal
+        steps: nothing is copied."""
+        rows, pitch = 1, self.shape[-1]
+        for extent, stride in zip(reversed(self.shape[:-1]), reversed(self.strides[:-1])):
+            if extent > 1 and rows == 1:
+                pitch = stride
+            elif extent > 1 and stride != rows * pitch:
+                raise ArgumentError(
+                    f"{self.name} of shape {list(self.shape)} with strides {list(self.strides)} is no batch of rows in equal steps",
+                    "pass a contiguous copy (torch: x.contiguous())")
+            rows *= extent
+        return replace(self, shape=(rows, self.shape[-1]), strides=(pitch, 1))
 
 
 def is_torch(value: Any) -> bool:
@@ -38,26 +73,36 @@ def is_torch(value: Any) -> bool:
 
 
 def view(value: Any, name: str = "tensor") -> View:
-    """The View of a contiguous numpy array or torch tensor.
+    """The View of a numpy array or torch tensor whose rows are contiguous.
 
-    Raises ArgumentError where the value is neither, is not contiguous, or has a dtype other than bf16 (numpy: uint16),
+    Raises ArgumentError where the value is neither, has rows that are not contiguous, or has a dtype other than bf16 (numpy: uint16),
     f16 and f32.
     """
     if is_torch(value):
         dtype = _TORCH_NAMES.get(str(value.dtype))
         if dtype is None:
             raise ArgumentError(f"{name} has dtype {value.dtype}", "use bfloat16, float16 or float32")
-        if not value.is_contiguous():
-            raise ArgumentError(f"{name} is not contiguous: strides {tuple(value.stride())}", "pass tensor.contiguous()")
-        return View(value.data_ptr(), dtype, tuple(value.shape), value.device.type, value)
+        strides = tuple(value.stride())
+        check_rows(name, tuple(value.shape), strides, "x.contiguous()")
+        return View(value.data_ptr(), dtype, tuple(value.shape), value.device.type, value, strides, name)
     if isinstance(value, np.ndarray):
         dtype = _NUMPY_NAMES.get(value.dtype.name)
         if dtype is None:
             raise ArgumentError(f"{name} has dtype {value.dtype}", "use uint16 (bf16 bit patterns), float16 or float32")
-        if not value.flags.c_contiguous:
-            raise ArgumentError(f"{name} is not contiguous: strides {value.strides}", "pass numpy.ascontiguousarray(x)")
-        return View(value.ctypes.data, dtype, tuple(value.shape), "cpu", value)
+        if any(stride % value.itemsize for stride in value.strides):
+            raise ArgumentError(f"{name} has strides of {value.strides} bytes, its elements {value.itemsize}",
+                                "pass numpy.ascontiguousarray(x)")
+        strides = tuple(stride // value.itemsize for stride in value.strides)
+        check_rows(name, value.shape, strides, "numpy.ascontiguousarray(x)")
+        return View(value.ctypes.data, dtype, tuple(value.shape), "cpu", value, strides, name)
     raise ArgumentError(f"{name} is a {type(value).__name__}", "pass a numpy array or a torch tensor")
+
+
+def check_rows(name: str, shape: tuple[int, ...], strides: tuple[int, ...], remedy: str) -> None:
+    """Refuses a tensor whose elements do not stand side by side along the last dim. It is never copied silently."""
+    if shape and shape[-1] > 1 and strides[-1] != 1 and 0 not in shape:
+        raise ArgumentError(f"rows of {name} are not contiguous: shape {list(shape)}, strides {list(strides)}",
+                            f"pass {remedy}, or b.T in the function for a transposed operand")
 
 
 def to_bf16(values: np.ndarray) -> np.ndarray:

@@ -33,8 +33,10 @@ private:
     }
     static ordered_json to_json(const ManifestTensor& value) { return from_fields(value); }
     static ordered_json to_json(const ManifestMap& value) { return from_fields(value); }
+    static ordered_json to_json(const ManifestParam& value) { return from_fields(value); }
     static ordered_json to_json(const ManifestLet& value) { return from_fields(value); }
     static ordered_json to_json(const WaitSite& value) { return from_fields(value); }
+    static ordered_json to_json(const ManifestFlags& value) { return from_fields(value); }
     template <class T>
     static ordered_json to_json(const std::vector<T>& values) {
         ordered_json json = ordered_json::array();
@@ -61,8 +63,10 @@ public:
     }
     void operator()(const char* key, std::vector<ManifestTensor>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestMap>& values) { read_objects(key, values); }
+    void operator()(const char* key, std::vector<ManifestParam>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<ManifestLet>& values) { read_objects(key, values); }
     void operator()(const char* key, std::vector<WaitSite>& values) { read_objects(key, values); }
+    void operator()(const char* key, std::vector<ManifestFlags>& values) { read_objects(key, values); }
 
 private:
     template <class T>
@@ -99,6 +103,7 @@ public:
                 findings_.add(fmt::format("/{}", key), fmt::format("{} is {}, at least 1 is needed", key, value));
         }
         if (m_.shared_bytes < 0) findings_.add("/shared_bytes", fmt::format("shared_bytes is {}", m_.shared_bytes));
+        check_params();
         check_lets();
         check_tensors();
         check_maps();
@@ -123,8 +128,17 @@ private:
             findings_.add(pointer, fmt::format("{} at {} does not fit into {} bytes of arguments", what, offset, size));
         }
     }
+    void check_params() {
+        for (std::size_t i = 0; i < m_.params.size(); ++i) {
+            const std::string pointer = fmt::format("/params/{}", i);
+            const ManifestParam& param = m_.params[i];
+            if (!known_.insert(param.name).second)
+                findings_.add(pointer + "/name", fmt::format("{} is already a launch value", param.name));
+            if (param.max < 1) findings_.add(pointer + "/max", fmt::format("max is {}, at least 1 is needed", param.max));
+            check_offset(pointer + "/args_offset", param.args_offset, sizeof(std::int64_t), "param " + param.name);
+        }
+    }
     void check_lets() {
-        known_ = {"M", "rank", "world", "node", "nodes", "local", "locals"};
         for (std::size_t i = 0; i < m_.lets.size(); ++i) {
             check_names(fmt::format("/lets/{}/value", i), m_.lets[i].value);
             known_.insert(m_.lets[i].name);
@@ -138,6 +152,11 @@ private:
             check_names(pointer + "/shape", tensor.shape);
             check_offset(pointer + "/args_offset", tensor.args_offset, sizeof(void*),
                          "pointer of tensor " + tensor.name);
+            if (!tensor.pitch.empty()) {
+                check_offset(pointer + "/pitch_offset", tensor.pitch_offset, sizeof(std::int64_t), "pitch of tensor " + tensor.name);
+                if (!known_.insert(tensor.pitch).second)
+                    findings_.add(pointer + "/pitch", fmt::format("{} is already a launch value", tensor.pitch));
+            }
             if (!tensors_.insert(tensor.name).second)
                 findings_.add(pointer + "/name", fmt::format("tensor {} stands twice", tensor.name));
         }
@@ -174,13 +193,13 @@ private:
         if (count != wanted) findings_.add(pointer, fmt::format("{} numbers, {} are needed", count, wanted));
     }
     void check_dtype(const std::string& pointer, const std::string& dtype) {
-        if (dtype != "bf16" && dtype != "f16" && dtype != "f32")
-            findings_.add(pointer + "/dtype", fmt::format("dtype `{}` is none of bf16, f16, f32", dtype));
+        if (dtype != "bf16" && dtype != "f16" && dtype != "f32" && dtype != "i32")
+            findings_.add(pointer + "/dtype", fmt::format("dtype `{}` is none of bf16, f16, f32, i32", dtype));
     }
 
     const Manifest& m_;
     JsonFindings& findings_;
-    std::set<std::string> known_, tensors_;
+    std::set<std::string> known_ = {"M", "rank", "world", "node", "nodes", "local", "locals"}, tensors_;
 };
 
 constexpr const char* kCodeFiles[] = {"kernel.cubin", "kernel.o", "kernel.so"};

@@ -12,9 +12,11 @@ namespace plait {
 
 struct ManifestTensor {
     std::string name, dtype;
-    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals and `lets`
+    std::vector<Expr> shape;              // of this rank's part; names: M rank world node nodes local locals, `params`, `lets`
     bool output = false;
     std::uint64_t args_offset = 0;
+    std::string pitch;                    // name of the distance of its rows in bytes; empty: rows are contiguous
+    std::uint64_t pitch_offset = 0;       // where the kernel reads it
 };
 struct ManifestMap {
     std::string name, dtype;
@@ -26,7 +28,9 @@ struct ManifestMap {
     std::vector<std::int64_t> box;        // 3
     std::uint64_t args_offset = 0;
 };
+struct ManifestParam { std::string name; std::int64_t max = 0; std::uint64_t args_offset = 0; };   // see infer_params
 struct WaitSite { std::int64_t id = 0; std::string role, agent, flag; };
+struct ManifestFlags { std::string name; std::uint64_t offset = 0, count = 0; };   // from the artifact's area, 8 bytes each
 struct ManifestLet { std::string name; Expr value; };   // in order of dependence
 
 struct Manifest {
@@ -43,10 +47,12 @@ struct Manifest {
     std::uint64_t receive_bytes = 0;      // its first part: what peers' payloads are written to; flags lie behind
     bool session_state = true;            // touches the session's DeviceState: its launches run one after another
     std::vector<std::string> agents;      // of a CTA, by agent index (host machine)
+    std::vector<ManifestParam> params;    // launch arguments beside M
     std::vector<ManifestLet> lets;
     std::vector<ManifestTensor> tensors;
     std::vector<ManifestMap> maps;
     std::vector<WaitSite> wait_sites;
+    std::vector<ManifestFlags> flags;
     std::int64_t registers = 0, spill_bytes = 0, local_bytes = 0;
     std::vector<std::string> ptxas_messages;
 

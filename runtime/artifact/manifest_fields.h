@@ -12,6 +12,8 @@ void visit_fields(Visitor& visit, Any& tensor) {
     visit("shape", tensor.shape);
     visit("output", tensor.output);
     visit("args_offset", tensor.args_offset);
+    visit("pitch", tensor.pitch);
+    visit("pitch_offset", tensor.pitch_offset);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestMap>
@@ -27,6 +29,13 @@ void visit_fields(Visitor& visit, Any& map) {
     visit("args_offset", map.args_offset);
 }
 template <class Visitor, class Any>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestParam>
+void visit_fields(Visitor& visit, Any& param) {
+    visit("name", param.name);
+    visit("max", param.max);
+    visit("args_offset", param.args_offset);
+}
+template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, ManifestLet>
 void visit_fields(Visitor& visit, Any& let) {
     visit("name", let.name);
@@ -39,6 +48,13 @@ void visit_fields(Visitor& visit, Any& site) {
     visit("role", site.role);
     visit("agent", site.agent);
     visit("flag", site.flag);
+}
+template <class Visitor, class Any>
+requires std::is_same_v<std::remove_const_t<Any>, ManifestFlags>
+void visit_fields(Visitor& visit, Any& flags) {
+    visit("name", flags.name);
+    visit("offset", flags.offset);
+    visit("count", flags.count);
 }
 template <class Visitor, class Any>
 requires std::is_same_v<std::remove_const_t<Any>, Manifest>
@@ -63,10 +79,12 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("receive_bytes", manifest.receive_bytes);
     visit("session_state", manifest.session_state);
     visit("agents", manifest.agents);
+    visit("params", manifest.params);
     visit("lets", manifest.lets);
     visit("tensors", manifest.tensors);
     visit("maps", manifest.maps);
     visit("wait_sites", manifest.wait_sites);
+    visit("flags", manifest.flags);
     visit("registers", manifest.registers);
     visit("spill_bytes", manifest.spill_bytes);
     visit("local_bytes", manifest.local_bytes);

@@ -108,6 +108,20 @@ void write_file_atomically(const std::string& path, std::string_view content) {
     sync_path(parent_of(path), O_RDONLY | O_DIRECTORY);
 }
 
+void add_line_once(const std::string& path, const std::string& line) {
+    const std::string parent = parent_of(path);
+    if (!file_exists(parent)) make_directories(parent);
+    const FileLock lock(path + ".lock");
+    std::string content = file_exists(path) ? read_file(path) : "";
+    const std::size_t whole = content.rfind('\n') == std::string::npos ? 0 : content.rfind('\n') + 1;
+    if (("\n" + content.substr(0, whole)).find("\n" + line + "\n") != std::string::npos) return;
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    if (file.get() < 0) fail("write", path, errno);
+    if (::ftruncate(file.get(), static_cast<off_t>(whole)) != 0) fail("cut", path, errno);
+    if (::lseek(file.get(), 0, SEEK_END) < 0) fail("write", path, errno);
+    write_all(file.get(), path, line + "\n");
+}
+
 std::string make_temporary_directory(const std::string& parent) {
     make_directories(parent);
     std::string path = parent + "/.tmp.XXXXXX";

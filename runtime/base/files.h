@@ -14,6 +14,10 @@ void make_directories(const std::string& path);
 // folder.
 void write_file_atomically(const std::string& path, std::string_view content);
 
+// Adds `line` and a newline to a file that several processes write, unless the file holds that line. What a writer that
+// died left of a line is removed first.
+void add_line_once(const std::string& path, const std::string& line);
+
 // A fresh folder in `parent` (made where missing), on the same file system as what is published there.
 std::string make_temporary_directory(const std::string& parent);
 // Renames `staged` to `target` after an fsync of its files. False where target was published by another: `staged` is

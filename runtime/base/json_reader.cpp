@@ -150,6 +150,13 @@ void JsonObject::reject(const std::string& key, const std::string& message, cons
     value_.findings().add(value_.pointer() + "/" + escape_pointer(key), message, hint);
 }
 
+std::vector<std::string> JsonObject::keys() const {
+    std::vector<std::string> keys;
+    if (!is_object_) return keys;
+    for (const auto& [key, value] : value_.json().items()) keys.push_back(key);
+    return keys;
+}
+
 void JsonObject::finish() {
     if (!is_object_) return;
     const std::vector<std::string> names(known_.begin(), known_.end());

@@ -95,6 +95,7 @@ public:
             object.finish();
         }
     }
+    std::vector<std::string> keys() const;   // of its members, in file order; none where it is no object
     void reject(const std::string& key, const std::string& message, const std::string& hint = "");
     void finish();
 

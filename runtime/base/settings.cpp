@@ -63,6 +63,49 @@ constexpr LauncherNames kLaunchers[] = {
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
 };
 
+// The first name of a node list as Slurm writes them: `node[03-07,11],gpu1` -> node03. Only the first bracket of a name
+// is looked at: Slurm folds one number.
+std::string first_host(const std::string& list) {
+    std::string host;
+    for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+        if (list[i] != '[') {
+            host += list[i];
+            continue;
+        }
+        const std::size_t end = list.find_first_of("-,]", i + 1), close = list.find(']', i);
+        if (end == std::string::npos || close == std::string::npos) return "";
+        host += list.substr(i + 1, end - i - 1);
+        i = close;
+    }
+    return host;
+}
+
+// Jobs of one machine get ports of their own, all ranks of a job the same one, below the range that systems give out.
+std::string port_of_job(const std::string& job) {
+    std::uint32_t hash = 2166136261u;  // FNV-1a
+    for (unsigned char byte : job) hash = (hash ^ byte) * 16777619u;
+    return std::to_string(20000 + hash % 12000);
+}
+
+// MASTER_ADDR and MASTER_PORT where they are set (torchrun sets them), else what Slurm says; OpenMPI says no more than
+// that all ranks are on one machine.
+std::string address_of_rank_zero(const LauncherEnvironment& env) {
+    const std::string host = variable("MASTER_ADDR");
+    if (const int port = read_number("MASTER_PORT"); !host.empty() && port >= 0)
+        return host + ":" + std::to_string(port);
+    if (env.launcher == "slurm") {
+        const std::string step = variable("SLURM_STEP_NODELIST");
+        const std::string first = first_host(step.empty() ? variable("SLURM_JOB_NODELIST") : step);
+        const std::string job = variable("SLURM_JOB_ID");
+        if (!first.empty() && !job.empty())
+            return first + ":" + port_of_job("slurm " + job + "." + variable("SLURM_STEP_ID"));
+    }
+    if (const std::string job = variable("PMIX_NAMESPACE");
+        env.launcher == "openmpi" && env.local_world == env.world && !job.empty())
+        return "localhost:" + port_of_job("openmpi " + job);
+    return "";
+}
+
 }  // namespace
 
 const std::vector<SettingSpec>& setting_specs() {
@@ -108,8 +151,7 @@ LauncherEnvironment LauncherEnvironment::from_environment() {
         break;
     }
     if (env.launcher.empty()) env.rank = env.world = -1;
-    const std::string host = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
-    if (!host.empty() && !port.empty()) env.address = host + ":" + port;
+    env.address = address_of_rank_zero(env);
     return env;
 }
 

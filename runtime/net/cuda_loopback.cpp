@@ -36,9 +36,15 @@ public:
     }
 
     ~CudaLoopback() override {
-        // Streams and events go with their context current. Outstanding copies end by themselves.
+        // Streams and events go with their context current, and only after their copies: the owner unmaps the workspaces
+        // next, whatever it was that ended the session. Copies depend on nobody, so this ends.
         try {
             ContextScope context(driver_, options_.context);
+            CaptureModeScope capture(driver_, cu::CaptureMode::Relaxed);
+            for (auto& peer : peers_) {
+                for (StreamHandle& stream : peer->streams)
+                    if (stream) driver_.stream_synchronize(stream.get());
+            }
             peers_.clear();
         } catch (const Error&) {
             peers_.clear();  // the context is gone, and its streams with it
@@ -93,7 +99,7 @@ private:
     struct Put {
         PutRequest request;
         cu::Event pending[kStreams] = {};  // null once seen done
-        bool completed = false;            // the source is free; the arrival may still wait for room or for its turn
+        bool copied = false;               // the arrival may still wait for room or for its turn
     };
     struct Peer {
         StreamHandle streams[kStreams];
@@ -188,7 +194,6 @@ private:
     }
 
     void complete(Put* put, std::vector<std::uint64_t>* completed) {
-        put->completed = true;
         completed->push_back(put->request.id);
         ++counters_.completed;
     }
@@ -203,18 +208,17 @@ private:
         return moved;
     }
 
+    // A put is complete once it is announced: whoever sees that nothing is under way may stop stepping.
     bool retire_unordered(Peer& peer, std::vector<std::uint64_t>* completed) {
         bool moved = false;
         for (std::size_t index = 0; index < peer.under_way.size();) {
             Put& put = peer.under_way[index];
-            if (!put.completed && done(peer, &put)) {
-                complete(&put, completed);
-                moved = true;
-            }
-            if (!put.completed || !may_announce(peer, index) || !announce(put.request)) {
+            if (!put.copied) put.copied = done(peer, &put);
+            if (!put.copied || !may_announce(peer, index) || !announce(put.request)) {
                 ++index;
                 continue;
             }
+            complete(&put, completed);
             peer.under_way.erase(peer.under_way.begin() + static_cast<std::ptrdiff_t>(index));
             moved = true;
         }

@@ -19,6 +19,7 @@ namespace {
 constexpr int kPollBatch = 32;
 constexpr std::uint32_t kInlineBytes = kFlagBytes;
 constexpr std::uint64_t kStepsPerClockRead = 256;
+constexpr std::uint64_t kSignalsPerDepth = 4;  // at least so many signalled work requests in a full queue
 constexpr int kPeerShift = 48;  // wr_id: index of the peer, then the work request's number on its queue pair
 constexpr std::uint64_t kNumberMask = (1ull << kPeerShift) - 1;
 
@@ -192,6 +193,12 @@ private:
                 work.segment.addr = reinterpret_cast<std::uint64_t>(&work.flag);
             work.request.sg_list = &work.segment;
             work.request.next = index + 1 < peer.collected.size() ? &peer.collected[index + 1].request : nullptr;
+        }
+        // Besides the last one every so many, by number: a provider that takes a part of a batch must not be left full of
+        // work requests of which none says that it is done.
+        const std::uint64_t stride = std::max<std::uint64_t>(1, options_.send_depth / kSignalsPerDepth);
+        for (Work& work : peer.collected) {
+            if ((work.request.wr_id & kNumberMask) % stride == 0) work.request.send_flags |= IBV_SEND_SIGNALED;
         }
         peer.collected.back().request.send_flags |= IBV_SEND_SIGNALED;
         ibv_send_wr* bad = nullptr;

@@ -1,6 +1,5 @@
 #include "runtime/net/loopback_fabric.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,11 +7,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "runtime/base/error.h"
+#include "runtime/memory/fd_channel.h"
 
 namespace plait {
 namespace {
@@ -23,33 +22,30 @@ std::size_t fabric_bytes(std::uint32_t world) {
     return static_cast<std::size_t>(world) * world * sizeof(LoopbackChannel);
 }
 
-[[noreturn]] void shared_memory_failed(const char* call, const std::string& name, std::size_t bytes) {
-    const int error = errno;
+constexpr std::uint32_t kFabricTag = 0x66616272;
+
+[[noreturn]] void shared_memory_failed(const char* call, std::size_t bytes) {
     throw TransportError(
-        fmt::format("{} of the loopback fabric {} ({} bytes) failed: {}", call, name, bytes, std::strerror(error)),
-        "is /dev/shm mounted, large enough and shared by all ranks of the host?");
+        fmt::format("{} of the loopback fabric ({} bytes) failed: {}", call, bytes, std::strerror(errno)),
+        "is there so much memory, or is there a limit on it");
 }
 
 // Fresh pages are zero, which is the fabric's initial state.
-void* map(int descriptor, std::size_t bytes, const std::string& name) {
+void* map(int descriptor, std::size_t bytes) {
     const int flags = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
-    if (memory == MAP_FAILED) shared_memory_failed("mmap", name, bytes);
+    if (memory == MAP_FAILED) shared_memory_failed("mmap", bytes);
     return memory;
 }
 
-struct Descriptor {
-    int value;
-    ~Descriptor() {
-        if (value >= 0) ::close(value);
-    }
-};
-struct Unlink {
-    std::string name;
-    ~Unlink() {
-        if (!name.empty()) ::shm_unlink(name.c_str());
-    }
-};
+FileDescriptor make_memory(std::size_t bytes) {
+    FileDescriptor memory(::memfd_create("plait-loopback", MFD_CLOEXEC));
+    if (memory.get() < 0) shared_memory_failed("memfd_create", bytes);
+    if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) shared_memory_failed("ftruncate", bytes);
+    return memory;
+}
+
+std::string address_key(std::uint32_t rank) { return fmt::format("loopback/address/{}", rank); }
 
 }  // namespace
 
@@ -60,36 +56,31 @@ LoopbackFabric::~LoopbackFabric() { ::munmap(channels_, bytes_); }
 
 std::shared_ptr<LoopbackFabric> LoopbackFabric::in_process(std::uint32_t world) {
     const std::size_t bytes = fabric_bytes(world);
-    return std::shared_ptr<LoopbackFabric>(new LoopbackFabric(world, map(-1, bytes, "in this process"), bytes));
+    return std::shared_ptr<LoopbackFabric>(new LoopbackFabric(world, map(-1, bytes), bytes));
 }
 
 std::shared_ptr<LoopbackFabric> LoopbackFabric::between_processes(std::uint32_t world, std::uint32_t rank,
                                                                   const Exchange& exchange) {
     const std::size_t bytes = fabric_bytes(world);
     if (rank >= world) throw ArgumentError(fmt::format("rank {} of a loopback fabric of {} ranks", rank, world));
-    Unlink unlink;
-    std::string name;
+    FdChannel channel;
+    FileDescriptor memory;
     if (rank == 0) {
-        std::random_device entropy;
-        name = fmt::format("/plait-{}-{:08x}{:08x}", ::getpid(), entropy(), entropy());
-    } else {
-        name = exchange.get("loopback/fabric", exchange.timeout_ns);
-    }
-    Descriptor file{::shm_open(name.c_str(), rank == 0 ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)};
-    if (file.value < 0) shared_memory_failed("shm_open", name, bytes);
-    if (rank == 0) {
-        unlink.name = name;
-        if (::ftruncate(file.value, static_cast<off_t>(bytes)) != 0) shared_memory_failed("ftruncate", name, bytes);
-    }
-    std::shared_ptr<LoopbackFabric> fabric(new LoopbackFabric(world, map(file.value, bytes, name), bytes));
-    if (rank == 0) {
-        exchange.set("loopback/fabric", name);
+        memory = make_memory(bytes);
         for (std::uint32_t peer = 1; peer < world; ++peer)
-            exchange.get(fmt::format("loopback/mapped/{}", peer), exchange.timeout_ns);
+            channel.send(exchange.get(address_key(peer), exchange.timeout_ns), rank, kFabricTag, memory.get());
     } else {
-        exchange.set(fmt::format("loopback/mapped/{}", rank), "1");
+        exchange.set(address_key(rank), channel.address());
+        FdChannel::Received received = channel.receive(exchange.timeout_ns);
+        struct stat status = {};
+        if (received.tag != kFabricTag || ::fstat(received.descriptor.get(), &status) != 0 ||
+            static_cast<std::size_t>(status.st_size) != bytes)
+            throw TransportError(fmt::format("rank {} sent a loopback fabric of {} bytes, expected {}", received.sender,
+                                             status.st_size, bytes),
+                                 "run the same plait on all ranks");
+        memory = std::move(received.descriptor);
     }
-    return fabric;
+    return std::shared_ptr<LoopbackFabric>(new LoopbackFabric(world, map(memory.get(), bytes), bytes));
 }
 
 bool LoopbackFabric::send(std::uint32_t receiver, std::uint32_t sender, const MailboxEntry& entry) {

@@ -2,8 +2,8 @@
 // messages that the receiving side has to look at, that sender's descriptor table, and the credit word.
 //
 // Each mailbox has one writer and one reader: entry first, then `posted` (release); `taken` (release) frees entries.
-// In one process it is ordinary memory; between processes a POSIX shared memory object, unlinked as soon as all ranks
-// have mapped it, so that nothing is left behind however they end.
+// In one process it is ordinary memory; between processes a memfd, which has no name, so that nothing is left behind
+// however they end.
 #pragma once
 #include <cstddef>
 #include <cstdint>

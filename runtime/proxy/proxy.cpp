@@ -7,9 +7,23 @@
 namespace plait {
 namespace {
 
+constexpr std::uint64_t kNoticeId = 1ull << 63;  // above every FIFO position
+
 bool power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 }  // namespace
+
+AbortNotice abort_notice(int rank, int world, int ranks_per_node) {
+    AbortNotice notice;
+    notice.offset = told_offset(static_cast<u64>(world), static_cast<u64>(rank));
+    notice.bytes = sizeof(StallRecord);
+    notice.signal_offset = abort_word_offset(static_cast<u64>(world));
+    notice.signal_value = 1 + static_cast<u64>(rank);
+    for (int peer = rank % ranks_per_node; peer < world; peer += ranks_per_node) {
+        if (peer != rank) notice.ranks.push_back(static_cast<std::uint32_t>(peer));
+    }
+    return notice;
+}
 
 TransferProxy::TransferProxy(ProxyRings rings, ProxySession& session, MemoryPort& memory, std::uint64_t max_batch)
     : rings_(rings), session_(session), memory_(memory), max_batch_(max_batch) {
@@ -24,7 +38,8 @@ TransferProxy::TransferProxy(ProxyRings rings, ProxySession& session, MemoryPort
 }
 
 bool TransferProxy::step() {
-    bool moved = take_commands();
+    bool moved = post_notice();
+    moved |= take_commands();
     moved |= post_waiting();
     moved |= collect();
     moved |= publish_arrivals();
@@ -71,6 +86,16 @@ bool TransferProxy::post_waiting() {
     return posted != 0;
 }
 
+bool TransferProxy::post_notice() {
+    if (notices_posted_ == notice_.ranks.size() || memory_.load_acquire(&rings_.lines->told) == 0) return false;
+    const std::size_t before = notices_posted_;
+    while (notices_posted_ < notice_.ranks.size() &&
+           session_.try_post({kNoticeId + notices_posted_, notice_.ranks[notices_posted_], notice_.offset,
+                              notice_.offset, notice_.bytes, notice_.signal_offset, notice_.signal_value}))
+        ++notices_posted_;
+    return notices_posted_ != before;
+}
+
 bool TransferProxy::collect() {
     completed_scratch_.clear();
     arrived_scratch_.clear();
@@ -87,6 +112,7 @@ bool TransferProxy::collect() {
 }
 
 void TransferProxy::complete(std::uint64_t position) {
+    if (position >= kNoticeId) return;  // its source stays as it is
     if (position < completed_prefix_ || position >= taken_ || done_[position & (rings_.fifo_slots - 1)])
         throw InternalError(fmt::format("completion of fifo position {}, which is not outstanding ({} to {} are): {}",
                                         position, completed_prefix_, taken_, session_.describe()));

@@ -23,6 +23,17 @@ struct ProxyRings {
     HostLines* lines = nullptr;
 };
 
+// What tells other nodes that this rank has given up: once HostLines::told is set, `bytes` at `offset` of the workspace
+// go to the same place of each rank, and the word at `signal_offset` becomes `signal_value`. It does not go through the
+// FIFO, which a kernel that gave up leaves with gaps.
+struct AbortNotice {
+    std::uint64_t offset = 0, bytes = 0, signal_offset = 0, signal_value = 0;
+    std::vector<std::uint32_t> ranks;
+};
+
+// Of `rank` to its rail peers, who tell the ranks of their nodes.
+AbortNotice abort_notice(int rank, int world, int ranks_per_node);
+
 class TransferProxy {
 public:
     // ArgumentError: a ring is missing or its size is not a power of two.
@@ -33,8 +44,10 @@ public:
     bool idle() const;  // nothing taken is uncompleted, no arrival waits for a ring entry
     std::uint64_t taken() const { return taken_; }
     std::uint64_t completed_prefix() const { return completed_prefix_; }
+    void set_abort_notice(AbortNotice notice) { notice_ = std::move(notice); }
 
 private:
+    bool post_notice();
     bool take_commands();
     bool post_waiting();
     bool collect();
@@ -49,6 +62,8 @@ private:
     std::deque<PutRequest> waiting_;  // taken, not yet accepted by the session
     std::vector<bool> done_;          // ring of completions beyond the prefix
     std::deque<Arrival> arrivals_;    // handed over by the session, not yet in the arrival ring
+    AbortNotice notice_;
+    std::size_t notices_posted_ = 0;
     std::vector<std::uint64_t> completed_scratch_;
     std::vector<Arrival> arrived_scratch_;
 };

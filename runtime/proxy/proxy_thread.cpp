@@ -3,13 +3,16 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "runtime/base/error.h"
+#include "runtime/proxy/cpu_list.h"
 
 namespace plait {
 namespace {
@@ -24,26 +27,6 @@ void cpu_relax() {
 #endif
 }
 
-// "0-3,8,10-11", the kernel's list format, into a CPU set.
-cpu_set_t parse_cpu_list(const std::string& text) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    std::size_t at = 0;
-    while (at < text.size()) {
-        std::size_t used = 0;
-        const int first = std::stoi(text.substr(at), &used);
-        at += used;
-        int last = first;
-        if (at < text.size() && text[at] == '-') {
-            last = std::stoi(text.substr(at + 1), &used);
-            at += used + 1;
-        }
-        for (int cpu = first; cpu <= last; ++cpu) CPU_SET(cpu, &set);
-        ++at;
-    }
-    return set;
-}
-
 void pin_to_numa_node(int node) {
     const std::string path = fmt::format("/sys/devices/system/node/node{}/cpulist", node);
     std::ifstream file(path);
@@ -51,8 +34,14 @@ void pin_to_numa_node(int node) {
     if (!std::getline(file, list) || list.empty())
         throw TransportError(fmt::format("cannot pin the proxy to NUMA node {}: {} is not readable", node, path),
                              "pass numa_node = -1 to leave the thread unpinned");
-    const cpu_set_t set = parse_cpu_list(list);
-    if (const int status = pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
+    const std::vector<int> cpus = parse_cpu_list(list);
+    const int highest = *std::max_element(cpus.begin(), cpus.end());
+    // As many bits as the machine has processors: cpu_set_t ends at CPU_SETSIZE, 1024.
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(highest + 1), [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(highest + 1);
+    CPU_ZERO_S(bytes, set.get());
+    for (int cpu : cpus) CPU_SET_S(cpu, bytes, set.get());
+    if (const int status = pthread_setaffinity_np(pthread_self(), bytes, set.get()))
         throw TransportError(
             fmt::format("cannot pin the proxy to NUMA node {} (cpus {}): error {}", node, list, status),
             "the process may be confined to other cpus; pass numa_node = -1");
@@ -65,15 +54,13 @@ ProxyThread::ProxyThread(std::unique_ptr<TransferProxy> proxy, ProxyThreadOption
 
 ProxyThread::~ProxyThread() { stop(); }
 
-void ProxyThread::launch_begins() {
+void ProxyThread::wake() {
     {
         std::lock_guard lock(mutex_);  // so that the thread cannot miss the notification between its test and its wait
-        launches_.fetch_add(1, std::memory_order_relaxed);
+        woken_.store(true, std::memory_order_relaxed);
     }
     wake_.notify_one();
 }
-
-void ProxyThread::launch_ends() { launches_.fetch_sub(1, std::memory_order_relaxed); }
 
 void ProxyThread::check() const {
     if (!failed()) return;
@@ -116,7 +103,7 @@ void ProxyThread::loop() {
     for (;;) {
         const bool moved = proxy_->step();
         rounds_.store(++round, std::memory_order_relaxed);
-        if (moved) last_moved = Clock::now();
+        if (moved || woken_.exchange(false, std::memory_order_relaxed)) last_moved = Clock::now();
         if (stopping_.load(std::memory_order_acquire)) {
             if (!draining) {
                 draining = true;
@@ -129,8 +116,9 @@ void ProxyThread::loop() {
             return;
         }
         if (moved) continue;
-        const bool spin = launches_.load(std::memory_order_relaxed) > 0 || !proxy_->idle() ||
-                          Clock::now() - last_moved < std::chrono::nanoseconds(options_.spin_ns);
+        const bool spin = !proxy_->idle() ||
+                          Clock::now() - last_moved < std::chrono::nanoseconds(options_.spin_ns) ||
+                          (options_.launch_under_way && options_.launch_under_way());
         if (spin) {
             // Where threads outnumber cores, whoever has something to do gets the core.
             if (round % kRoundsPerYield == 0)
@@ -142,7 +130,7 @@ void ProxyThread::loop() {
         std::unique_lock lock(mutex_);
         sleeps_.fetch_add(1, std::memory_order_relaxed);
         wake_.wait_for(lock, std::chrono::nanoseconds(options_.idle_poll_ns), [this] {
-            return stopping_.load(std::memory_order_relaxed) || launches_.load(std::memory_order_relaxed) > 0;
+            return stopping_.load(std::memory_order_relaxed) || woken_.load(std::memory_order_relaxed);
         });
     }
 }

@@ -1,8 +1,8 @@
 // ProxyThread: one thread that drives TransferProxy::step() until it is told to stop.
 //
 // The owner calls everything below from any one thread; the proxy, its session and its memory port belong to the thread
-// from construction to stop(). The thread spins while launches are in flight and for `spin_ns` after the last thing
-// that moved, then polls every `idle_poll_ns`: a GPU cannot wake a thread, so this is what the first command after a
+// from construction to stop(). The thread spins while a launch is under way and for `spin_ns` after the last thing
+// that moved or woke it, then polls every `idle_poll_ns`: a GPU cannot wake a thread, so this is what the first command after a
 // pause may cost. A step never blocks, hence stop() returns within drain_ns plus one poll.
 #pragma once
 #include <atomic>
@@ -23,6 +23,8 @@ struct ProxyThreadOptions {
     std::uint64_t idle_poll_ns = 50'000;
     std::uint64_t drain_ns = 2'000'000'000;  // how long stop() lets outstanding transfers complete
     int numa_node = -1;                      // -1: not pinned
+    // Asked before the thread goes to sleep: it does not while a launch is under way, however quiet it is.
+    std::function<bool()> launch_under_way;
     // Called once, on the thread, before its first step: a session that calls CUDA makes its context current here.
     std::function<void()> on_start;
     // Called once, on the thread, when it dies of an exception: tell running kernels to leave. Must not throw.
@@ -36,8 +38,7 @@ public:
     ProxyThread(const ProxyThread&) = delete;
     ProxyThread& operator=(const ProxyThread&) = delete;
 
-    void launch_begins();  // keeps the thread spinning until as many launches have ended
-    void launch_ends();
+    void wake();         // something is on its way: spins for another spin_ns
     void check() const;  // rethrows what the thread died of
     bool failed() const { return failed_.load(std::memory_order_acquire); }
     // Drains and joins. False where transfers were still outstanding after drain_ns. Later calls return the same.
@@ -52,7 +53,7 @@ private:
     std::unique_ptr<TransferProxy> proxy_;
     ProxyThreadOptions options_;
     std::atomic<bool> stopping_{false}, failed_{false}, drained_{true};
-    std::atomic<std::int64_t> launches_{0};
+    std::atomic<bool> woken_{false};
     std::atomic<std::uint64_t> rounds_{0}, sleeps_{0};
     mutable std::mutex mutex_;  // guards failure_ and the condition below
     std::condition_variable wake_;

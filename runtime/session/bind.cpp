@@ -16,15 +16,16 @@ constexpr std::uint64_t kBulkAlignment = 16;  // PTX ISA, cp.async.bulk and tens
 
 std::int64_t bytes_of_dtype(const std::string& dtype) {
     if (dtype == "bf16" || dtype == "f16") return 2;
-    if (dtype == "f32") return 4;
-    throw ArgumentError(fmt::format("dtype `{}` is not known", dtype), "use bf16, f16 or f32");
+    if (dtype == "f32" || dtype == "i32") return 4;
+    throw ArgumentError(fmt::format("dtype `{}` is not known", dtype), "use bf16, f16, f32 or i32");
 }
 
 // The values of a manifest's names for one rank and M. A let is evaluated when something asks for it: lets that only
 // the kernel can evaluate (they name a CTA) may stand in the list.
 class LaunchNames {
 public:
-    LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m) : manifest_(manifest) {
+    LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m, const Params& params)
+        : manifest_(manifest) {
         values_ = {{"M", m},
                    {"rank", place.rank},
                    {"world", place.world},
@@ -32,7 +33,10 @@ public:
                    {"nodes", place.nodes},
                    {"local", place.local},
                    {"locals", place.locals}};
+        values_.insert(params.begin(), params.end());
     }
+
+    void define(const std::string& name, std::int64_t value) { values_[name] = value; }
 
     std::int64_t evaluate(const Expr& expr) {
         return expr.evaluate(
@@ -53,7 +57,7 @@ private:
             return value;
         }
         throw ArgumentError(fmt::format("manifest of {}: name `{}` has no value at launch", manifest_.name, name),
-                            "known are M rank world node nodes local locals and the manifest's lets");
+                            "known are M rank world node nodes local locals and the manifest's params and lets");
     }
 
     const Manifest& manifest_;
@@ -73,6 +77,13 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
     return elements;
 }
 
+void check_count(const Manifest& manifest, const RankTensors& tensors) {
+    if (tensors.size() != manifest.tensors.size()) {
+        throw ArgumentError(
+            fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
+    }
+}
+
 void check_m(const Manifest& manifest, std::int64_t m) {
     if (m < 0 || m > manifest.m_max) {
         throw ArgumentError(fmt::format("M = {} is outside of 0..{} of artifact {}", m, manifest.m_max, manifest.name),
@@ -81,8 +92,8 @@ void check_m(const Manifest& manifest, std::int64_t m) {
 }
 
 void check_tensor(const Manifest& manifest, const ManifestTensor& expected, const TensorView& given,
-                  const std::vector<std::int64_t>& shape, bool mapped) {
-    const std::string where = fmt::format("{}: tensor `{}`", manifest.name, expected.name);
+                  const std::vector<std::int64_t>& shape, const RankPlace& place, bool mapped) {
+    const std::string where = fmt::format("{}: rank {}'s tensor `{}`", manifest.name, place.rank, expected.name);
     if (given.dtype != expected.dtype) {
         throw ArgumentError(fmt::format("{} is {}, expected {}", where, given.dtype, expected.dtype));
     }
@@ -95,12 +106,29 @@ void check_tensor(const Manifest& manifest, const ManifestTensor& expected, cons
         throw ArgumentError(fmt::format("{} of shape [{}] has no memory", where, fmt::join(shape, ", ")));
     }
     const auto address = reinterpret_cast<std::uintptr_t>(given.data);
-    const std::uint64_t alignment = mapped ? kBulkAlignment : bytes_of_dtype(expected.dtype);
+    // The epilogue reads bias and residual in pairs of elements.
+    const std::uint64_t alignment = mapped                    ? kBulkAlignment
+                                    : expected.dtype == "i32" ? 4u
+                                                              : 2 * static_cast<std::uint64_t>(bytes_of_dtype(expected.dtype));
     if (address % alignment != 0) {
         throw ArgumentError(
             fmt::format("{} starts at {:#x}, which is not a multiple of {} bytes", where, address, alignment),
             "pass a tensor whose storage offset keeps that alignment");
     }
+}
+
+// Bytes from row to row. Rows that lie apart are taken as they are where the artifact says so, and never copied.
+std::int64_t checked_pitch(const Manifest& manifest, const ManifestTensor& expected, const TensorView& given) {
+    const std::int64_t row = given.shape.empty() ? 0 : given.shape.back() * bytes_of_dtype(given.dtype);
+    if (given.pitch == 0 || given.pitch == row || given.shape.size() != 2 || given.shape[0] <= 1 || row == 0) return row;
+    const std::string where = fmt::format("{}: rows of tensor `{}` are {} bytes long and lie {} bytes apart", manifest.name,
+                                          expected.name, row, given.pitch);
+    if (expected.pitch.empty()) throw ArgumentError(where + ", and this artifact takes contiguous rows", "pass a contiguous copy");
+    if (given.pitch < row) throw ArgumentError(where + ": they overlap", "pass a contiguous copy");
+    if (given.pitch % static_cast<std::int64_t>(kBulkAlignment) != 0)
+        throw ArgumentError(fmt::format("{}, not a multiple of {}", where, kBulkAlignment),
+                            "pad the rows of the buffer to a multiple of 16 bytes, or pass a contiguous copy");
+    return given.pitch;
 }
 
 void put(const Manifest& manifest, std::vector<unsigned char>& args, std::uint64_t offset, const std::string& field,
@@ -203,6 +231,12 @@ void check_artifact(const Manifest& manifest, const RankPlace& place) {
     }
 }
 
+std::uint64_t bytes_spanned(const TensorView& view) {
+    const std::int64_t elements = elements_of(view.shape), size = bytes_of_dtype(view.dtype);
+    if (elements == 0 || view.pitch == 0 || view.shape.size() != 2) return static_cast<std::uint64_t>(elements * size);
+    return static_cast<std::uint64_t>((view.shape[0] - 1) * view.pitch + view.shape[1] * size);
+}
+
 TensorMap encode_host_map(const MapRequest& request) {
     HostTensorMap host = {};
     host.base = static_cast<u8*>(request.base);
@@ -217,37 +251,110 @@ TensorMap encode_host_map(const MapRequest& request) {
     return map;
 }
 
-std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m) {
+// Added, not hashed: M itself is told apart. The other arguments each with a weight of its own, odd so that none is lost.
+std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m, const Params& params) {
+    std::uint64_t signature = 0xcbf29ce484222325ull;  // FNV-1a
+    for (unsigned char c : manifest.semantics) signature = (signature ^ c) * 0x100000001b3ull;
+    signature += static_cast<std::uint64_t>(m);
+    std::uint64_t weight = 1;
+    for (const auto& [name, value] : params) signature += (weight += 0x9e3c2) * static_cast<std::uint64_t>(value);
+    return signature & kSignatureMask;
+}
+
+Params infer_params(const Manifest& manifest, const RankTensors& tensors) {
+    check_count(manifest, tensors);
+    Params params;
+    std::map<std::string, std::string> given_by;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
+        for (std::size_t d = 0; d < expected.shape.size() && d < tensors[i].shape.size(); ++d) {
+            for (const ManifestParam& param : manifest.params) {
+                if (expected.shape[d].kind() != ExprKind::Name || expected.shape[d].text() != param.name) continue;
+                const std::int64_t value = tensors[i].shape[d];
+                const std::string place = fmt::format("dimension {} of `{}`", d, expected.name);
+                const auto [known, is_new] = params.insert({param.name, value});
+                if (is_new) given_by[param.name] = place;
+                if (known->second != value) {
+                    throw ArgumentError(fmt::format("{}: {} is {} by {}, but {} by {}", manifest.name, param.name,
+                                                    known->second, given_by[param.name], value, place),
+                                        "give tensors whose shapes agree");
+                }
+                if (value < 0 || value > param.max) {
+                    throw ArgumentError(fmt::format("{}: {} = {} ({}) is outside of 0..{}", manifest.name, param.name,
+                                                    value, place, param.max),
+                                        fmt::format("compile it for a larger {}", param.name));
+                }
+            }
+        }
+    }
+    return params;
+}
+
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                                                     const Params& params) {
     check_artifact(manifest, place);
     check_m(manifest, m);
-    LaunchNames scope(manifest, place, m);
+    LaunchNames scope(manifest, place, m, params);
     std::vector<std::vector<std::int64_t>> shapes;
     for (const ManifestTensor& tensor : manifest.tensors) shapes.push_back(shape_of(tensor, scope));
     return shapes;
 }
 
-std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
-                                          const RankTensors& tensors, const EncodeMap& encode) {
-    const auto shapes = tensor_shapes(manifest, place, launch.m);
-    if (tensors.size() != manifest.tensors.size()) {
-        throw ArgumentError(
-            fmt::format("{} takes {} tensors, {} given", manifest.name, manifest.tensors.size(), tensors.size()));
-    }
-    unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
-    std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
+namespace {
+
+struct LaunchShapes {
+    Params params;
+    std::vector<std::vector<std::int64_t>> tensors;
+};
+
+LaunchShapes checked_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                            const RankTensors& tensors) {
+    check_artifact(manifest, place);
+    check_m(manifest, m);
+    LaunchShapes shapes;
+    shapes.params = infer_params(manifest, tensors);
+    shapes.tensors = tensor_shapes(manifest, place, m, shapes.params);
     std::set<std::string> mapped;
     for (const ManifestMap& map : manifest.maps) mapped.insert(map.memory);
-
-    std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
-    put(manifest, args, 0, "launch", &launch, sizeof(launch));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest.tensors[i];
-        check_tensor(manifest, expected, tensors[i], shapes[i], mapped.count(expected.name) > 0);
+        check_tensor(manifest, expected, tensors[i], shapes.tensors[i], place, mapped.count(expected.name) > 0);
+    }
+    return shapes;
+}
+
+}  // namespace
+
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors) {
+    checked_shapes(manifest, place, m, tensors);
+}
+
+std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
+                                          const RankTensors& tensors, const EncodeMap& encode) {
+    const auto [params, shapes] = checked_shapes(manifest, place, launch.m, tensors);
+    unsigned char* const area = launch.workspace[place.local] + launch.artifact_offset;
+    std::map<std::string, MapMemory> memories = {{"workspace", {area, manifest.workspace_bytes, area}}};
+
+    LaunchNames scope(manifest, place, launch.m, params);
+    std::vector<unsigned char> args(static_cast<std::size_t>(manifest.args_bytes));
+    Launch signed_launch = launch;
+    signed_launch.signature = launch_signature(manifest, launch.m, params);
+    put(manifest, args, 0, "launch", &signed_launch, sizeof(signed_launch));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const ManifestTensor& expected = manifest.tensors[i];
         put(manifest, args, expected.args_offset, expected.name, &tensors[i].data, sizeof(void*));
-        const auto bytes = static_cast<std::uint64_t>(elements_of(shapes[i]) * bytes_of_dtype(expected.dtype));
+        const std::int64_t pitch = checked_pitch(manifest, expected, tensors[i]);
+        if (!expected.pitch.empty()) {
+            put(manifest, args, expected.pitch_offset, expected.pitch, &pitch, sizeof(pitch));
+            scope.define(expected.pitch, pitch);
+        }
+        const std::uint64_t bytes = bytes_spanned(tensors[i]);
         memories[expected.name] = {static_cast<unsigned char*>(tensors[i].data), bytes, area};
     }
-    LaunchNames scope(manifest, place, launch.m);
+    for (const ManifestParam& param : manifest.params) {
+        const std::int64_t value = params.at(param.name);
+        put(manifest, args, param.args_offset, param.name, &value, sizeof(value));
+    }
     for (const ManifestMap& map : manifest.maps) {
         const auto memory = memories.find(map.memory);
         if (memory == memories.end()) {

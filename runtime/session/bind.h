@@ -2,6 +2,7 @@
 // Session; only the encoding of a tensor map differs.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct RankPlace {
     int rank = 0, world = 1, node = 0, nodes = 1, local = 0, locals = 1;
 };
 RankPlace place_of(int rank, int nodes, int gpus_per_node);
+
+// From its first byte to its last, gaps between rows included.
+std::uint64_t bytes_spanned(const TensorView& view);
 
 // One tensor map, all expressions evaluated.
 struct MapRequest {
@@ -29,10 +33,21 @@ TensorMap encode_host_map(const MapRequest& request);
 
 // Refuses an artifact of another ABI version or another world. ArgumentError.
 void check_artifact(const Manifest& manifest, const RankPlace& place);
-// Checks tensors against the manifest (ArgumentError: name, expected and given shape, dtype) and M against m_max.
+// Launch arguments beside M, by name.
+using Params = std::map<std::string, std::int64_t>;
+// Their values, read off the given tensors: wherever a tensor's extent is exactly a param's name. ArgumentError: two
+// tensors that disagree, a value above the param's maximum, a tensor of another rank.
+Params infer_params(const Manifest& manifest, const RankTensors& tensors);
+// What all ranks must agree on for one launch, in kSignatureBits: the artifact, M and the params. Where only M differs,
+// values less than 2^kSignatureBits apart never look alike.
+std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m, const Params& params = {});
+// Tensors against the manifest (ArgumentError: name, expected and given shape, dtype), M against m_max.
+void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors);
+// Checks them, too. Fills Launch::signature in.
 std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
                                           const RankTensors& tensors, const EncodeMap& encode);
-// Shapes of this rank's tensors for a given M.
-std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m);
+// Shapes of this rank's tensors for a given M and params.
+std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
+                                                     const Params& params = {});
 
 }  // namespace plait

@@ -18,7 +18,8 @@ namespace plait {
 struct TensorView {
     void* data = nullptr;
     std::string dtype;                    // bf16 f16 f32
-    std::vector<std::int64_t> shape;      // row-major, contiguous
+    std::vector<std::int64_t> shape;      // row-major
+    std::int64_t pitch = 0;               // bytes from row to row of a matrix; 0: contiguous
 };
 using RankTensors = std::vector<TensorView>;   // in the manifest's order
 
@@ -29,9 +30,13 @@ public:
     SimCluster(const Topology& topology, const SimOptions& options);
     ~SimCluster();
     // Runs one launch on all ranks to the end. tensors: one entry a rank. ArgumentError: shapes or dtypes that do not
-    // fit the manifest. StallError: deadlock (role, tile or chunk, flag, expected, seen for every parked agent).
+    // fit the manifest. StallError: nothing could move, deadlines passed, and the kernels left (role, tile or chunk, flag,
+    // expected, seen; then every parked agent); all outputs are NaN then, and the cluster is dead.
     // InternalError is never used for what the kernel did wrong: a memory-order fault throws SimulationFault.
     LaunchReport launch(const Artifact& artifact, const HostModule& module, std::int64_t m,
+                        const std::vector<RankTensors>& tensors);
+    // The same with every rank's own M: ranks that disagree are told so.
+    LaunchReport launch(const Artifact& artifact, const HostModule& module, const std::vector<std::int64_t>& m,
                         const std::vector<RankTensors>& tensors);
     std::uint64_t launches() const;
 

@@ -39,10 +39,17 @@ CudaNetwork::CudaNetwork(const CudaNetworkOptions& options) {
     };
     // The kernel waits for transfers that will never come: it leaves instead of running into its deadline.
     thread.on_failure = [lines = options.rings.lines](const std::exception_ptr&) {
-        std::atomic_ref<u64>(lines->abort).store(1, std::memory_order_release);
+        std::atomic_ref<u64>(lines->abort).store(static_cast<u64>(AbortCause::Network), std::memory_order_release);
     };
-    thread_ =
-        std::make_unique<ProxyThread>(std::make_unique<TransferProxy>(options.rings, *session_, *memory_), thread);
+    // Also under graph replay, of which the host is not told: the relay writes when a launch begins, its last CTA when
+    // it ends.
+    thread.launch_under_way = [lines = options.rings.lines] {
+        const u64 ended = std::atomic_ref<u64>(lines->launch_ended).load(std::memory_order_relaxed);
+        return std::atomic_ref<u64>(lines->launch_begun).load(std::memory_order_relaxed) > ended;
+    };
+    auto proxy = std::make_unique<TransferProxy>(options.rings, *session_, *memory_);
+    proxy->set_abort_notice(abort_notice(options.rank, options.world, options.ranks_per_node));
+    thread_ = std::make_unique<ProxyThread>(std::move(proxy), thread);
 }
 
 CudaNetwork::~CudaNetwork() { thread_->stop(); }

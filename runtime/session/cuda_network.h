@@ -13,7 +13,7 @@ namespace plait {
 struct CudaNetworkOptions {
     std::shared_ptr<const Driver> driver;
     cu::Context context = nullptr;
-    int rank = 0, world = 1;
+    int rank = 0, world = 1, ranks_per_node = 1;
     std::vector<cu::DevicePointer> bases;  // this rank's mapping of every rank's workspace
     std::uint64_t workspace_bytes = 0;
     NetworkContract contract = NetworkContract::Ordered;
@@ -31,6 +31,7 @@ public:
     CudaNetwork& operator=(const CudaNetwork&) = delete;
     void check() const { thread_->check(); }  // TransportError: what the proxy died of
     bool failed() const { return thread_->failed(); }
+    void wake() { thread_->wake(); }  // a launch is on its way
 
 private:
     std::unique_ptr<ProxySession> session_;

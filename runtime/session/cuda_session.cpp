@@ -40,11 +40,12 @@ std::string uuid_text(const cu::Uuid& uuid) {
 
 }  // namespace
 
-CudaSession::PinnedLayout::PinnedLayout(const SessionOptions& options)
+CudaSession::PinnedLayout::PinnedLayout(const SessionOptions& options, int world)
     : fifo(round_up(sizeof(HostLines), kPinnedPage)),
       arrivals(round_up(fifo + options.fifo_slots * sizeof(TransferCommand), kPinnedPage)),
       mirror(round_up(arrivals + options.arrival_slots * sizeof(Arrival), kPinnedPage)),
-      bytes(mirror + sizeof(DeviceState)) {}
+      record(round_up(mirror + sizeof(DeviceState) + session_area_bytes(static_cast<u64>(world)), kPinnedPage)),
+      bytes(record + sizeof(StallRecord)) {}
 
 std::unique_ptr<Session> Session::create(const Topology& topology, int rank, std::shared_ptr<Rendezvous> rendezvous,
                                          std::shared_ptr<const Driver> driver, const SessionOptions& options) {
@@ -62,7 +63,7 @@ CudaSession::CudaSession(const Topology& topology, int rank, std::shared_ptr<Ren
     : topology_(topology),
       place_(place_of(rank, topology.nodes, topology.gpus_per_node)),
       options_(options),
-      layout_(options),
+      layout_(options, topology.world()),
       driver_(std::move(driver)),
       context_(std::move(context)),
       group_(std::move(rendezvous), rank, topology.world(), options.rendezvous_timeout_ns) {
@@ -141,7 +142,7 @@ void CudaSession::make_workspace() {
         if (place_.nodes > 1 || rank / place_.locals == place_.node) workspace.mapped_ranks.push_back(rank);
     }
     workspace_ = std::make_unique<SymmetricWorkspace>(driver_, workspace, all_gather());
-    next_area_ = round_up(kEnteredOffset + place_.world * kFlagLineBytes, kAreaAlignment);
+    next_area_ = round_up(session_area_bytes(static_cast<u64>(place_.world)), kAreaAlignment);
     workspace_->grow(next_area_);
     const std::string outcome = outcome_of([&] {
         make_rings();
@@ -178,6 +179,7 @@ void CudaSession::make_network() {
     network.rings.arrivals = reinterpret_cast<Arrival*>(pinned_->host() + layout_.arrivals);
     network.rings.arrival_slots = options_.arrival_slots;
     network.rings.lines = lines();
+    network.ranks_per_node = place_.locals;
     network_ = std::make_unique<CudaNetwork>(network);
 }
 

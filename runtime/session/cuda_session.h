@@ -1,14 +1,17 @@
 // CudaSession: Session on a GPU, see session.h. One mutex: a call holds it from begin to end.
 //
-// Memory: DeviceState in device memory, zeroed once; HostLines, FIFO, arrival ring and a mirror of DeviceState in one
-// pinned block; what peers write in the symmetric workspace, whose first lines are `entered`.
+// Memory: DeviceState in device memory, zeroed once; HostLines, FIFO, arrival ring, a mirror of DeviceState and of what
+// peers told, and a record to tell them in one pinned block; what peers write in the symmetric workspace, whose first
+// lines are the Session's own area (templates/abi/kernel_args.h).
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "runtime/device/cuda_resources.h"
 #include "runtime/memory/vmm.h"
+#include "runtime/base/error.h"
 #include "runtime/session/cuda_network.h"
 #include "runtime/session/cuda_program.h"
 #include "runtime/session/rank_group.h"
@@ -34,10 +37,16 @@ public:
     std::uint64_t launches() const override;
 
 private:
-    // The pinned block: HostLines, FIFO, arrivals, mirror, each from a page of its own.
+    // The pinned block: HostLines, FIFO, arrivals, mirror, record, each from a page of its own.
     struct PinnedLayout {
-        std::uint64_t fifo, arrivals, mirror, bytes;
-        explicit PinnedLayout(const SessionOptions& options);
+        std::uint64_t fifo, arrivals, mirror, record, bytes;
+        PinnedLayout(const SessionOptions& options, int world);
+    };
+    // What the GPU knows of an abort, read beside a running kernel.
+    struct Snapshot {
+        DeviceState state;
+        std::vector<StallRecord> told;  // by rank
+        std::uint64_t told_by = 0;
     };
 
     void check_device() const;
@@ -48,10 +57,17 @@ private:
     void zero(cu::DevicePointer first, std::uint64_t bytes, const std::string& what);
     AllGather all_gather();
     Launch launch_of(const CudaProgram& program, std::int64_t m) const;
-    DeviceState read_state();
-    StallPlaces stall_places() const;
+    void check_locked();
+    Snapshot read_snapshot();
+    bool given_up(const Snapshot& seen) const;
+    Snapshot wait_for_record(Snapshot seen);
+    StallRecord first_cause(const Snapshot& seen) const;
+    StallPlaces stall_places(const Snapshot& seen) const;
+    void tell_peers(StallRecord record);
+    [[noreturn]] void fail(const std::string& message, const std::string& hint);
+    void invalidate_outputs(const CudaProgram& program, const RankTensors& tensors, cu::Stream stream) noexcept;
     HostLines* lines() const;
-    void set_abort();
+    void set_abort(AbortCause cause);
     bool host_aborted() const;
 
     Topology topology_;
@@ -73,8 +89,9 @@ private:
     std::unique_ptr<CudaNetwork> network_;  // none within one node
     std::vector<std::unique_ptr<CudaProgram>> programs_;
     std::uint64_t next_area_ = 0;
-    const CudaProgram* last_launched_ = nullptr;
     std::uint64_t launches_ = 0;
+    std::atomic<bool> told_{false};        // peers have been told of this rank's abort
+    std::unique_ptr<StallError> failure_;  // what the Session died of; thrown again by every later call
     mutable std::mutex mutex_;
 };
 

@@ -1,16 +1,11 @@
-// The part of CudaSession that launches and watches.
+// The part of CudaSession that launches.
 #include <fmt/format.h>
-
-#include <atomic>
-#include <cstring>
 
 #include "runtime/base/error.h"
 #include "runtime/session/cuda_maps.h"
 #include "runtime/session/cuda_session.h"
 
 namespace plait {
-
-HostLines* CudaSession::lines() const { return reinterpret_cast<HostLines*>(pinned_->host()); }
 
 Launch CudaSession::launch_of(const CudaProgram& program, std::int64_t m) const {
     const cu::DevicePointer pinned = pinned_->device();
@@ -41,13 +36,14 @@ void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensor
             fmt::format("artifact {} is not attached to this session, which has {}", artifact, programs_.size()),
             "attach it before the first launch, outside of any capture");
     }
-    if (network_ && network_->failed()) network_->check();
-    if (host_aborted())
-        throw StallError(fmt::format("rank {}: the session was aborted", place_.rank),
-                         "check() says who waited for what; make a new session");
     const CudaProgram& program = *programs_[artifact];
     const auto stream = static_cast<cu::Stream>(stream_handle);
     const ContextScope current(*driver_, context_->get());
+    if (failure_ || host_aborted() || (network_ && network_->failed())) {
+        check_tensors(program.manifest(), place_, m, tensors);
+        invalidate_outputs(program, tensors, stream);
+        check_locked();
+    }
     const std::vector<unsigned char> args =
         bind_arguments(program.manifest(), launch_of(program, m), place_, tensors,
                        [this](const MapRequest& request) { return encode_cuda_map(*driver_, request); });
@@ -68,62 +64,18 @@ void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensor
         check_driver(*driver_, driver_->event_record(chain_->get(), stream, captured ? cu::kEventRecordExternal : 0),
                      "recording the launch");
     }
-    last_launched_ = &program;
+    if (network_) network_->wake();
     ++launches_;
 }
-
-DeviceState CudaSession::read_state() {
-    check_driver(
-        *driver_,
-        driver_->copy_async(pinned_->device() + layout_.mirror, state_->get(), sizeof(DeviceState), control_->get()),
-        "reading the device state");
-    control_->synchronize(fmt::format("rank {}: reading the device state (an earlier launch failed)", place_.rank));
-    DeviceState state;
-    std::memcpy(&state, pinned_->host() + layout_.mirror, sizeof(state));
-    return state;
-}
-
-StallPlaces CudaSession::stall_places() const {
-    StallPlaces places;
-    places.workspace = workspace_->base(place_.rank);
-    places.workspace_bytes = workspace_->committed();
-    places.state = state_->get();
-    for (const auto& program : programs_) places.areas.push_back({&program->manifest(), program->area_offset});
-    places.last_launched = last_launched_ != nullptr ? &last_launched_->manifest() : nullptr;
-    return places;
-}
-
-void CudaSession::check() {
-    const std::lock_guard lock(mutex_);
-    if (network_) network_->check();
-    const ContextScope current(*driver_, context_->get());
-    const CaptureModeScope relaxed(*driver_, cu::CaptureMode::Relaxed);  // a thread that captures may ask as well
-    DeviceState state = read_state();
-    if (state.abort == 0 && !host_aborted()) return;
-    // The first agent that gives up fills the record while others may already have raised `abort`: read it once more.
-    state = read_state();
-    set_abort();
-    if (state.stall.taken != 0) {
-        throw StallError(describe_stall(place_.rank, state.stall, stall_places()),
-                         "results since then are not valid; make a new session");
-    }
-    throw StallError(fmt::format("rank {}: the session was aborted", place_.rank), "make a new session");
-}
-
-bool CudaSession::host_aborted() const {
-    return std::atomic_ref<u64>(lines()->abort).load(std::memory_order_acquire) != 0;
-}
-
-void CudaSession::set_abort() { std::atomic_ref<u64>(lines()->abort).store(1, std::memory_order_release); }
-
-void CudaSession::abort() { set_abort(); }  // no lock: it must get past a call that waits
 
 void CudaSession::poison_receive_buffers() {
     const std::lock_guard lock(mutex_);
     const ContextScope current(*driver_, context_->get());
     for (const auto& program : programs_) {
         if (program->manifest().receive_bytes == 0) continue;
-        check_driver(*driver_, driver_->set_bytes_async(workspace_->base(place_.rank) + program->area_offset, 0xff, program->manifest().receive_bytes, control_->get()),
+        check_driver(*driver_,
+                     driver_->set_bytes_async(workspace_->base(place_.rank) + program->area_offset, 0xff,
+                                              program->manifest().receive_bytes, control_->get()),
                      "poisoning receive buffers");
     }
     check_driver(*driver_, driver_->stream_synchronize(control_->get()), "waiting for poisoned receive buffers");

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/settings.h"
+
 namespace plait {
 
 class Rendezvous {
@@ -21,6 +23,14 @@ public:
 
 std::shared_ptr<Rendezvous> make_process_rendezvous();  // ranks that are threads of one process
 std::shared_ptr<Rendezvous> make_directory_rendezvous(const std::string& path);  // files in a directory all ranks see
+// Rank 0 serves the keys at `address` (host:port of its machine) from a thread; the others may start first. Once all
+// ranks hold one, rank 0's may go a moment before theirs. TransportError where the port cannot be had, or no connection
+// in `timeout_ns`.
+std::shared_ptr<Rendezvous> make_tcp_rendezvous(const std::string& address, int rank, int world,
+                                                std::uint64_t timeout_ns = 120'000'000'000ull);
+// The same, with rank, world and address from what launched this process (LauncherEnvironment::from_environment()).
+std::shared_ptr<Rendezvous> make_launcher_rendezvous(const LauncherEnvironment& launcher,
+                                                     std::uint64_t timeout_ns = 120'000'000'000ull);
 // Python hands torch.distributed's store over.
 std::shared_ptr<Rendezvous> make_callback_rendezvous(std::function<void(const std::string&, const std::string&)> set,
                                                      std::function<std::string(const std::string&, std::uint64_t)> get);

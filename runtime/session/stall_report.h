@@ -1,4 +1,4 @@
-// Words for a StallRecord: who waited, for what, and what was seen.
+// Words for a StallRecord: who found what, in which launch, and what to do.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,17 +8,23 @@
 
 namespace plait {
 
-struct StallArea {  // an artifact's part of the workspace
+struct StallArea {  // an artifact's part of the workspace, the same on all ranks
     const Manifest* manifest = nullptr;
     std::uint64_t offset = 0;
 };
-// Addresses that a waited-for word may lie in, as the kernel sees them.
 struct StallPlaces {
-    std::uint64_t workspace = 0, workspace_bytes = 0;  // this rank's own
-    std::uint64_t state = 0;                           // DeviceState
+    std::uint64_t world = 1;
     std::vector<StallArea> areas;
-    const Manifest* last_launched = nullptr;  // whose sites count for words outside every area
+    std::uint64_t entry_deadline_ns = 0, wait_deadline_ns = 0;
+    std::vector<StallRecord> told;  // by rank: what each one has told of, where it has
 };
-std::string describe_stall(int rank, const StallRecord& stall, const StallPlaces& places);
+// The record of a rank's own DeviceState, as `told` would have it: its flag may still be an address of that rank.
+StallRecord placed_record(StallRecord record, std::uint64_t rank, std::uint64_t workspace, std::uint64_t state);
+
+struct StallStory {
+    std::string message, hint;
+};
+// As rank `rank` tells it. The record may be another rank's: the first cause, handed on.
+StallStory describe_stall(int rank, const StallRecord& record, const StallPlaces& places);
 
 }  // namespace plait

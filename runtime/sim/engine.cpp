@@ -19,6 +19,7 @@ void agent_entry(void* agent) {
 
 Engine::Engine(int world, int ranks_per_node, const SimOptions& options)
     : options_(options),
+      ranks_per_node_(ranks_per_node),
       random_(options.seed),
       order_(memory_, options.check_memory),
       scheduler_(random_, stacks_),
@@ -34,16 +35,23 @@ LaunchReport Engine::run(const EngineLaunch& launch) {
     dead_ = true;  // until the end is reached
     begin_launch(launch);
     try {
-        const bool ended = scheduler_.run([this] { return unfinished_ctas_ == 0; });
-        if (!ended) stall();
+        for (;;) {
+            const bool ended = scheduler_.run([this] { return over(); });
+            if (ended && !return_lost()) break;
+            if (!ended && !pass_time())
+                throw StallError(describe_stall(), "a signal is missing, or two agents wait for each other");
+        }
+        if (!lost_agents_.empty() && !any_aborted())
+            throw StallError(fmt::format("rank {} is lost, the others have ended the launch without it", options_.lost.rank));
         end_launch();
     } catch (...) {
         drop_launch();
         throw;
     }
     drop_launch();
-    dead_ = false;
     LaunchReport report;
+    dead_ = report.aborted = any_aborted();
+    report.stall = std::move(first_stall_);
     report.steps = steps_;
     report.events = std::move(events_);
     report.links = traffic_.take();
@@ -53,6 +61,7 @@ LaunchReport Engine::run(const EngineLaunch& launch) {
 void Engine::begin_launch(const EngineLaunch& launch) {
     launch_ = &launch;
     steps_ = 0;
+    first_stall_.clear();
     events_.clear();
     scheduler_.draw_policy();
     for (SimRank& rank : ranks_) rank.running = 0;
@@ -64,8 +73,25 @@ void Engine::begin_launch(const EngineLaunch& launch) {
             ctas_.push_back(std::move(cta));
         }
     }
-    unfinished_ctas_ = ctas_.size();
+    unfinished_ctas_ = living_ctas_ = ctas_.size();
+    if (options_.lost.rank >= 0 && options_.lost.rank < world()) living_ctas_ -= launch.ctas;
+    lost_returned_ = false;
     start_ctas();
+}
+
+// Of a rank that is lost nobody expects that it leaves.
+bool Engine::over() const { return unfinished_ctas_ == 0 || (living_ctas_ == 0 && !lost_agents_.empty()); }
+
+bool Engine::return_lost() {
+    if (lost_agents_.empty() || !options_.lost.returns) return false;
+    lost_returned_ = true;
+    for (SimAgent* agent : lost_agents_) {
+        agent->parked = SimAgent::Parked::No;
+        scheduler_.wake(*agent);
+    }
+    lost_agents_.clear();
+    if (listener_) listener_->host_word_changed(options_.lost.rank);
+    return true;
 }
 
 // At most `resident` CTAs of a rank run; which ones come first is the seed's choice, as on a GPU it is the hardware's.
@@ -154,6 +180,7 @@ void Engine::end_cta(SimCta& cta) {
     memory_.remove(cta.region);
     cta.region = nullptr;
     --unfinished_ctas_;
+    if (cta.rank != options_.lost.rank) --living_ctas_;
     if (--ranks_[cta.rank].running == 0) check_puts_complete(cta.rank);
     if (unfinished_ctas_ > 0 && launch_->resident < launch_->ctas) start_ctas();
 }
@@ -162,7 +189,7 @@ void Engine::end_cta(SimCta& cta) {
 // free or grow what the NIC would still read.
 void Engine::check_puts_complete(int rank) {
     const DeviceState* state = ranks_[rank].state;
-    if (state == nullptr || state->fifo_completed >= state->fifo_next) return;
+    if (state == nullptr || state->abort != 0 || state->fifo_completed >= state->fifo_next) return;
     throw SimulationFault("exit_in_flight", {rank, 0, "all agents", ""},
                           fmt::format("the kernel ends with {} of {} FIFO commands known to be complete",
                                       state->fifo_completed, state->fifo_next),
@@ -170,6 +197,7 @@ void Engine::check_puts_complete(int rank) {
 }
 
 void Engine::end_launch() {
+    if (!lost_agents_.empty()) return;
     for (const auto& region : memory_.regions()) {
         if (region->kind == MemoryKind::Shared)
             throw InternalError("shared memory of an ended CTA is still registered");
@@ -183,6 +211,7 @@ void Engine::drop_launch() {
     }
     scheduler_.clear();
     ctas_.clear();
+    lost_agents_.clear();
     copies_.clear();
     for (SimRank& rank : ranks_) rank.watchers.clear();
     launch_ = nullptr;
@@ -193,6 +222,11 @@ void Engine::point(SimAgent& agent) {
     if (options_.max_steps != 0 && steps_ > options_.max_steps)
         throw StallError(fmt::format("the launch is not over after {} steps", options_.max_steps),
                          "raise max_steps, or look for a polling loop");
+    if (lost(agent.rank)) {
+        agent.parked = SimAgent::Parked::Lost;
+        lost_agents_.push_back(&agent);
+        scheduler_.park(agent);
+    }
     if (scheduler_.wants_switch()) scheduler_.yield(agent);
 }
 

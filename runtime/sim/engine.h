@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,13 @@ struct AsyncGroups {
     std::uint32_t committed() const { return static_cast<std::uint32_t>(groups.size() - 1); }
 };
 
+// An accumulator or a register operand.
 struct RegisterTile {
-    const void* accumulator = nullptr;
-    std::uint32_t group = 0;  // of the youngest operation that writes it, counted from 1; 0: none in flight
-    bool fenced = false;      // wgmma.fence since anything else touched it
+    const void* address = nullptr;
+    std::uint32_t group = 0;  // of the youngest operation that uses it, counted from 1; 0: a wait has named it since
+    bool fenced = false;      // mma_begin named it since anything else touched it
+    bool behind_fence = false;  // mma_begin of any accumulator since then
+    bool operand = false;     // read by operations, not written
 };
 
 struct RegisterMemory {
@@ -57,10 +61,11 @@ struct SimAgent : Task, SimActor {
     std::vector<RegisterMemory> registers;
     std::uint64_t seen_changes = 0;  // of its rank's words, when idle() last returned
     // What it is parked on, for waking and for the report.
-    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Idle } parked = Parked::No;
+    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Turn, Idle, Lost } parked = Parked::No;
     const u64* words = nullptr;
     std::uint64_t word_count = 0, word_value = 0;
-    std::uint32_t site = 0, pending = 0, parity = 0;
+    std::uint64_t deadline_ns = kNoDeadline;
+    std::uint32_t site = 0, pending = 0, parity = 0, turn = 0;
     bool read_only = false;
     const void* barrier = nullptr;
 };
@@ -83,6 +88,7 @@ struct SimCta {
     std::vector<std::unique_ptr<SimAgent>> agents;
     std::deque<SimBarrier> barriers;      // a barrier's word in shared memory holds its index
     std::uint32_t met = 0, meetings = 0;  // agents at cta_barrier now; how often all met
+    std::vector<bool> turns;              // by number: passed and not taken
     std::uint32_t finished = 0, loads_in_flight = 0;
     bool started = false;
 };
@@ -138,10 +144,14 @@ public:
     Traffic& traffic() { return traffic_; }
     SimRank& rank(int r) { return ranks_[r]; }
     int world() const { return static_cast<int>(ranks_.size()); }
+    int ranks_per_node() const { return ranks_per_node_; }
 
     // Runs one launch on all ranks to its end; fills steps and events. SimulationFault, StallError.
     LaunchReport run(const EngineLaunch& launch);
     bool dead() const { return dead_; }
+    bool lost(int rank) const {
+        return rank == options_.lost.rank && !lost_returned_ && steps_ >= options_.lost.after_steps;
+    }
 
     // A word in `region` changed: whoever waits on words of its rank looks again.
     void word_changed(const Region& region, const void* word);
@@ -164,14 +174,18 @@ public:
     void mma_begin(SimAgent&, const void* accumulator);
     void mma_read(SimAgent&, const AccessRange&);
     void mma_write(SimAgent&, const void* accumulator);
+    void mma_operand(SimAgent&, const void* operand);
     void mma_commit(SimAgent&);
-    void mma_wait(SimAgent&, u32 pending);
-    void touch(SimAgent&, const void* accumulator);
+    void mma_wait(SimAgent&, u32 pending, std::span<const void* const> named);
+    void touch(SimAgent&, const void* tile);
+    void turn_wait(SimAgent&, u32 turn);
+    void turn_pass(SimAgent&, u32 turn);
     void signal(SimAgent&, Lane, u64* address, u64 value, Update, Scope, Order);
     u64 load(SimAgent&, Lane, const u64* address, Scope, Order);
     u64 fetch_add(SimAgent&, Lane, u64* address, u64 value, Scope, Order);
-    u32 wait(SimAgent&, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site);
-    void idle(SimAgent&);
+    WaitResult wait(SimAgent&, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site, u64 deadline_ns);
+    void idle(SimAgent&, u64 deadline_ns);
+    u64 clock() const { return now_ns_; }
     void trace(SimAgent&, u32 kind, i64 value);
     void* registers(SimAgent&, u64 bytes, u32 slot);
 
@@ -202,11 +216,16 @@ private:
     Region& word_region(const SimActor& actor, const void* address, u64 count, const char* what) const;
     bool words_reached(const SimAgent& agent) const;
     bool aborted(const SimAgent& agent) const;
-    RegisterTile& tile_of(SimAgent& agent, const void* accumulator);
-    [[noreturn]] void stall() const;
+    RegisterTile& tile_of(SimAgent& agent, const void* address);
+    std::string describe_stall() const;
+    bool over() const;
+    bool return_lost();
+    bool pass_time();
+    bool any_aborted() const;
     std::string describe_parked(const SimAgent& agent) const;
 
     SimOptions options_;
+    int ranks_per_node_;
     Random random_;
     StackPool stacks_;
     SimMemory memory_;
@@ -218,6 +237,11 @@ private:
     std::vector<std::unique_ptr<SimCta>> ctas_;  // by rank, then cta
     std::vector<std::unique_ptr<BulkOperation>> copies_;
     std::uint64_t unfinished_ctas_ = 0, steps_ = 0;
+    std::uint64_t now_ns_ = 0;   // moves only when nothing else can
+    std::vector<SimAgent*> lost_agents_;
+    std::uint64_t living_ctas_ = 0;  // unfinished, of ranks that are not to be lost
+    bool lost_returned_ = false;
+    std::string first_stall_;    // what was in the way when it first moved in this launch
     std::vector<TraceEvent> events_;
     HostListener* listener_ = nullptr;
     bool dead_ = false;

@@ -133,4 +133,32 @@ void Engine::cta_barrier(SimAgent& agent) {
     }
 }
 
+// A turn orders who computes and nothing else: what one warpgroup did before it passes, the next one may not rely on.
+void Engine::turn_wait(SimAgent& agent, u32 turn) {
+    point(agent);
+    SimCta& cta = *agent.cta_state;
+    if (cta.turns.size() <= turn) cta.turns.resize(turn + 1);
+    while (!cta.turns[turn]) {
+        agent.parked = SimAgent::Parked::Turn;
+        agent.turn = turn;
+        scheduler_.park(agent);
+    }
+    agent.parked = SimAgent::Parked::No;
+    cta.turns[turn] = false;
+}
+
+// Hardware counts the threads that pass: a second pass before the wait would complete the barrier without it.
+void Engine::turn_pass(SimAgent& agent, u32 turn) {
+    point(agent);
+    SimCta& cta = *agent.cta_state;
+    if (cta.turns.size() <= turn) cta.turns.resize(turn + 1);
+    if (cta.turns[turn])
+        throw SimulationFault("turn", agent.fault_actor(), fmt::format("turn {} is passed twice before it is taken", turn),
+                              "pass to the warpgroup that comes next, once for each of its waits");
+    cta.turns[turn] = true;
+    for (auto& member : cta.agents) {
+        if (member->parked == SimAgent::Parked::Turn && member->turn == turn) scheduler_.wake(*member);
+    }
+}
+
 }  // namespace plait

@@ -43,15 +43,19 @@ std::string Engine::describe_parked(const SimAgent& agent) const {
         case SimAgent::Parked::CtaBarrier:
             return text + fmt::format("cta_barrier: {} of {} agents are there", agent.cta_state->met,
                                       agent.cta_state->agents.size());
+        case SimAgent::Parked::Turn:
+            return text + fmt::format("turn {} to be passed", agent.turn);
         case SimAgent::Parked::Idle:
             return text + "any word of its rank to change (idle)";
+        case SimAgent::Parked::Lost:
+            return who.describe() + " is lost";
         case SimAgent::Parked::No:
             return who.describe() + " is ready";
     }
     return text;
 }
 
-void Engine::stall() const {
+std::string Engine::describe_stall() const {
     std::string text = "nothing can move:";
     std::size_t parked = 0, not_started = 0;
     for (const auto& cta : ctas_) {
@@ -68,7 +72,7 @@ void Engine::stall() const {
     if (listener_) {
         for (int r = 0; r < world(); ++r) text += "\n  " + listener_->describe_host(r);
     }
-    throw StallError(text, "a signal is missing, or two agents wait for each other");
+    return text;
 }
 
 }  // namespace plait

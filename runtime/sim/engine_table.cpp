@@ -66,14 +66,23 @@ void mma_read(void* a, const void* address, u64 row_bytes, u64 rows, u64 pitch) 
 void mma_write(void* a, const void* accumulator) {
     guarded(a, [&](A& g) { g.engine->mma_write(g, accumulator); });
 }
+void mma_operand(void* a, const void* operand) {
+    guarded(a, [&](A& g) { g.engine->mma_operand(g, operand); });
+}
 void mma_commit(void* a) {
     guarded(a, [&](A& g) { g.engine->mma_commit(g); });
 }
-void mma_wait(void* a, u32 pending) {
-    guarded(a, [&](A& g) { g.engine->mma_wait(g, pending); });
+void mma_wait(void* a, u32 pending, const void* const* named, u32 count) {
+    guarded(a, [&](A& g) { g.engine->mma_wait(g, pending, {named, count}); });
 }
-void touch(void* a, const void* accumulator) {
-    guarded(a, [&](A& g) { g.engine->touch(g, accumulator); });
+void touch(void* a, const void* tile) {
+    guarded(a, [&](A& g) { g.engine->touch(g, tile); });
+}
+void turn_wait(void* a, u32 turn) {
+    guarded(a, [&](A& g) { g.engine->turn_wait(g, turn); });
+}
+void turn_pass(void* a, u32 turn) {
+    guarded(a, [&](A& g) { g.engine->turn_pass(g, turn); });
 }
 void signal(void* a, Lane lane, u64* address, u64 value, Update update, Scope scope, Order order) {
     guarded(a, [&](A& g) { g.engine->signal(g, lane, address, value, update, scope, order); });
@@ -84,11 +93,15 @@ u64 load(void* a, Lane lane, const u64* address, Scope scope, Order order) {
 u64 fetch_add(void* a, Lane lane, u64* address, u64 value, Scope scope, Order order) {
     return guarded(a, [&](A& g) { return g.engine->fetch_add(g, lane, address, value, scope, order); });
 }
-u32 wait(void* a, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site) {
-    return guarded(a, [&](A& g) { return g.engine->wait(g, lane, first, count, value, scope, order, site); });
+WaitResult wait(void* a, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order, u32 site,
+                u64 deadline_ns) {
+    return guarded(a, [&](A& g) { return g.engine->wait(g, lane, first, count, value, scope, order, site, deadline_ns); });
 }
-void idle(void* a) {
-    guarded(a, [&](A& g) { g.engine->idle(g); });
+void idle(void* a, u64 deadline_ns) {
+    guarded(a, [&](A& g) { g.engine->idle(g, deadline_ns); });
+}
+u64 clock(void* a) {
+    return guarded(a, [](A& g) { return g.engine->clock(); });
 }
 void trace(void* a, u32 kind, i64 value) {
     guarded(a, [&](A& g) { g.engine->trace(g, kind, value); });
@@ -117,14 +130,18 @@ const HostEngine& sim_engine_table() {
         .mma_begin = mma_begin,
         .mma_read = mma_read,
         .mma_write = mma_write,
+        .mma_operand = mma_operand,
         .mma_commit = mma_commit,
         .mma_wait = mma_wait,
         .touch = touch,
+        .turn_wait = turn_wait,
+        .turn_pass = turn_pass,
         .signal = signal,
         .load = load,
         .fetch_add = fetch_add,
         .wait = wait,
         .idle = idle,
+        .clock = clock,
         .trace = trace,
         .registers = registers,
     };

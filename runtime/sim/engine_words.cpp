@@ -1,6 +1,8 @@
 // Ordinary accesses and words: flags, counters, launch state, and what waits on them.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/sim/engine.h"
 
 namespace plait {
@@ -78,37 +80,36 @@ bool Engine::aborted(const SimAgent& agent) const {
     return state && state->abort != 0;
 }
 
-u32 Engine::wait(SimAgent& agent, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order,
-                 u32 site) {
+WaitResult Engine::wait(SimAgent& agent, Lane lane, const u64* first, u64 count, u64 value, Scope scope, Order order,
+                        u32 site, u64 deadline_ns) {
     point(agent);
-    if (count == 0) return aborted(agent);
+    if (count == 0) return aborted(agent) ? WaitResult::Aborted : WaitResult::Reached;
     Region& region = word_region(agent, first, count, "a wait");
     agent.words = first;
     agent.word_count = count;
     agent.word_value = value;
     agent.site = site;
     if (site < launch_->sites.size()) agent.role = launch_->sites[site].role;
-    while (!words_reached(agent) && !aborted(agent)) {
+    while (!words_reached(agent) && !aborted(agent) && now_ns_ < deadline_ns) {
         agent.parked = SimAgent::Parked::Words;
+        agent.deadline_ns = deadline_ns;
         ranks_[region.rank].watchers.push_back(&agent);
         scheduler_.park(agent);
     }
     agent.parked = SimAgent::Parked::No;
-    if (!words_reached(agent)) {
-        order_.disable();  // nothing that follows an abort is ordered, and no result of it counts
-        return 1;
-    }
+    if (!words_reached(agent)) return aborted(agent) ? WaitResult::Aborted : WaitResult::Expired;
     if (order == Order::Ordered) {
         for (u64 i = 0; i < count; ++i) order_.acquire_word(agent, lane, first + i, scope);
     }
-    return 0;
+    return WaitResult::Reached;
 }
 
-void Engine::idle(SimAgent& agent) {
+void Engine::idle(SimAgent& agent, u64 deadline_ns) {
     point(agent);
     SimRank& rank = ranks_[agent.rank];
-    if (rank.changes == agent.seen_changes) {
+    if (rank.changes == agent.seen_changes && now_ns_ < deadline_ns) {
         agent.parked = SimAgent::Parked::Idle;
+        agent.deadline_ns = deadline_ns;
         rank.watchers.push_back(&agent);
         scheduler_.park(agent);
         agent.parked = SimAgent::Parked::No;
@@ -116,11 +117,41 @@ void Engine::idle(SimAgent& agent) {
     agent.seen_changes = rank.changes;
 }
 
+// Nothing can move: the next deadline passes. False where nobody has one.
+bool Engine::pass_time() {
+    std::uint64_t next = kNoDeadline;
+    const auto waits = [](const SimAgent& agent) {
+        return agent.parked == SimAgent::Parked::Words || agent.parked == SimAgent::Parked::Idle;
+    };
+    for (const SimRank& rank : ranks_) {
+        for (const SimAgent* agent : rank.watchers) {
+            if (waits(*agent)) next = std::min(next, agent->deadline_ns);
+        }
+    }
+    if (next == kNoDeadline) return false;
+    if (first_stall_.empty()) first_stall_ = describe_stall();
+    now_ns_ = std::max(now_ns_, next);
+    for (SimRank& rank : ranks_) {
+        std::erase_if(rank.watchers, [&](SimAgent* agent) {
+            const bool wake = agent->deadline_ns <= now_ns_;
+            if (wake) scheduler_.wake(*agent);
+            return wake;
+        });
+    }
+    return true;
+}
+
+bool Engine::any_aborted() const {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const SimRank& rank) { return rank.state != nullptr && rank.state->abort != 0; });
+}
+
 void Engine::word_changed(const Region& region, const void* word) {
     if (region.rank < 0) return;
     SimRank& rank = ranks_[region.rank];
     ++rank.changes;
     const bool abort = rank.state && word == &rank.state->abort;
+    if (abort) order_.disable();  // nothing that follows an abort is ordered, and no result of it counts
     auto look = [&](std::vector<SimAgent*>& watchers) {
         std::erase_if(watchers, [&](SimAgent* agent) {
             const bool watched = word >= agent->words && word < agent->words + agent->word_count;

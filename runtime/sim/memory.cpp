@@ -19,22 +19,28 @@ Region* SimMemory::add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind
     auto next =
         std::upper_bound(regions_.begin(), regions_.end(), begin,
                          [](const std::uint8_t* address, const auto& region) { return address < region->begin; });
-    Region* before = next == regions_.begin() ? nullptr : std::prev(next)->get();
-    if (before && kind == MemoryKind::Input && before->kind == kind && before->begin == begin) {
-        before->rank = -1;
-        before->bytes = std::max(before->bytes, bytes);
-        bytes = before->bytes;
-    } else if (before && before->begin + before->bytes > begin) {
-        throw ArgumentError(fmt::format("{} of rank {} overlaps {} of rank {}", name, rank, before->name, before->rank),
-                            "give every rank tensors of its own; only a whole input may be shared");
-    } else {
-        before = nullptr;
+    const auto refuse = [&](const Region& other) {
+        throw ArgumentError(fmt::format("{} of rank {} overlaps {} of rank {}", name, rank, other.name, other.rank),
+                            "give every rank tensors of its own; only inputs may share memory");
+    };
+    // Inputs that nobody writes may share memory: one of several ranks, or rows that interleave in one buffer.
+    Region* shared = nullptr;
+    if (next != regions_.begin()) {
+        Region* before = std::prev(next)->get();
+        if (before->begin + before->bytes > begin) shared = before;
     }
-    if (next != regions_.end() && begin + bytes > (*next)->begin)
-        throw ArgumentError(
-            fmt::format("{} of rank {} overlaps {} of rank {}", name, rank, (*next)->name, (*next)->rank),
-            "give every rank tensors of its own; only a whole input may be shared");
-    if (before) return before;
+    if (!shared && next != regions_.end() && begin + bytes > (*next)->begin) shared = (next++)->get();
+    if (shared && (kind != MemoryKind::Input || shared->kind != kind)) refuse(*shared);
+    if (shared) {
+        const std::uint8_t* end = std::max(begin + bytes, shared->begin + shared->bytes);
+        begin = std::min(begin, shared->begin);
+        bytes = static_cast<std::uint64_t>(end - begin);
+    }
+    if (next != regions_.end() && begin + bytes > (*next)->begin) refuse(**next);
+    if (shared) {
+        shared->begin = begin, shared->bytes = bytes, shared->rank = -1;
+        return shared;
+    }
     auto region = std::make_unique<Region>();
     region->begin = begin;
     region->bytes = bytes;

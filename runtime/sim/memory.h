@@ -30,7 +30,7 @@ struct Region {
 
 class SimMemory {
 public:
-    // ArgumentError where it overlaps a region, unless both are the same input.
+    // ArgumentError where it overlaps a region, unless both are inputs: they become one region.
     Region* add(std::uint8_t* begin, std::uint64_t bytes, MemoryKind kind, int rank, const std::string& name,
                 int cta = -1);
     void remove(const Region* region);

@@ -8,6 +8,14 @@
 
 namespace plait {
 
+// A rank that is killed, or stopped in a debugger: after that many steps of a launch none of its agents and not its proxy
+// do anything more, but for `returns`: then it goes on when all others have left. Its memory stays.
+struct LostRank {
+    int rank = -1;  // none
+    std::uint64_t after_steps = 0;
+    bool returns = false;
+};
+
 struct SimOptions {
     std::uint64_t seed = 1;
     NetworkContract network = NetworkContract::Ordered;
@@ -16,6 +24,9 @@ struct SimOptions {
     bool check_memory = true;     // happens-before checks; off only to time the math
     bool trace = false;
     std::uint32_t resident_ctas = 0;  // per rank; 0: the topology's SMs
+    std::uint32_t occupied_sms = 0;   // of these, held by another kernel: so many CTAs start only when others have left
+    std::uint64_t entry_deadline_ns = 60'000'000'000ull, wait_deadline_ns = 10'000'000'000ull;
+    LostRank lost;
 };
 
 struct TraceEvent {  // a span that began at `step`; it ends where the agent's next one begins
@@ -38,6 +49,8 @@ struct LaunchReport {
     std::uint64_t steps = 0;
     std::vector<TraceEvent> events;
     std::vector<LinkTraffic> links;          // payload bytes by (from, to)
+    bool aborted = false;                    // every kernel has left, the launch was given up
+    std::string stall;                       // who waited for what when nothing could move any more; else empty
     std::vector<UnwrittenOutput> unwritten;  // empty where every output byte was written (check_memory only)
 };
 

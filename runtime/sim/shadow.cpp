@@ -18,19 +18,15 @@ std::uint64_t Shadow::first_unwritten(std::uint64_t offset, std::uint64_t bytes)
     return bytes;
 }
 
-std::uint64_t Shadow::unwritten_bytes(std::uint64_t bytes) const {
+std::uint64_t Shadow::unwritten_bytes(std::uint64_t begin, std::uint64_t end) const {
     std::uint64_t count = 0;
-    for (std::uint64_t base = 0; base < bytes; base += kPageBytes) {
-        const std::uint64_t index = base / kPageBytes, size = std::min(bytes - base, kPageBytes);
-        if (index >= pages_.size() || pages_[index].empty()) {
-            count += initialised_ ? 0 : size;
-            continue;
-        }
-        const Page& page = pages_[index];
-        for (std::size_t i = 0; i < page.size(); ++i) {
-            const std::uint64_t end = std::min<std::uint64_t>(end_of(page, i), size);
-            if (!page[i].written && page[i].begin < end) count += end - page[i].begin;
-        }
+    while ((begin = first_unwritten(begin, end)) < end) {
+        const std::uint64_t index = begin / kPageBytes, base = index * kPageBytes;
+        std::uint64_t next = base + kPageBytes;
+        if (index < pages_.size() && !pages_[index].empty())
+            next = base + end_of(pages_[index], find(pages_[index], static_cast<std::uint32_t>(begin - base)));
+        count += std::min(next, end) - begin;
+        begin = next;
     }
     return count;
 }

@@ -108,7 +108,7 @@ public:
     }
     // First unwritten byte at or after `offset` and below `bytes`, or `bytes`.
     std::uint64_t first_unwritten(std::uint64_t offset, std::uint64_t bytes) const;
-    std::uint64_t unwritten_bytes(std::uint64_t bytes) const;
+    std::uint64_t unwritten_bytes(std::uint64_t begin, std::uint64_t end) const;
 
 private:
     using Page = std::vector<ShadowRun>;

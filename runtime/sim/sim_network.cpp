@@ -89,6 +89,7 @@ SimNetwork::SimNetwork(Engine& engine, const SimOptions& options, const std::vec
         host->port = std::make_unique<SimMemoryPort>(engine, host->actor);
         host->session = std::make_unique<SimProxySession>(*this, r);
         host->proxy = std::make_unique<TransferProxy>(rings[r], *host->session, *host->port);
+        host->proxy->set_abort_notice(abort_notice(r, engine.world(), engine.ranks_per_node()));
         hosts_.push_back(std::move(host));
     }
     engine.scheduler().add_source(*this);
@@ -120,6 +121,7 @@ void SimNetwork::run_one(Random& random) {
         const int rank = poked_[chosen];
         poked_.erase(poked_.begin() + static_cast<std::ptrdiff_t>(chosen));
         hosts_[rank]->poked = false;
+        if (engine_.lost(rank)) return;
         if (hosts_[rank]->proxy->step()) host_word_changed(rank);
         return;
     }

@@ -1,5 +1,5 @@
 // The C table through which generated host code reaches its engine. runtime/sim fills it (deterministic simulation,
-// every access checked); a second engine with real processes can fill it later. templates/host is the only caller.
+// every access checked), and runtime/shm (real processes, nothing checked). templates/host is the only caller.
 //
 // An agent is a fiber. Inside a warpgroup agent two lanes are told apart, because sm90 tells them apart: `Members`
 // (all 128 threads) and `Elected` (the one that issues bulk operations). A one-thread agent has one lane, either name.
@@ -15,6 +15,8 @@ enum class Proxy : u32 { Generic = 0, Async = 1 };
 enum class Access : u32 { Read = 0, Write = 1 };
 enum class Order : u32 { Relaxed = 0, Ordered = 1 };   // Ordered: release on a store, acquire on a load
 enum class Update : u32 { Set = 0, Add = 1 };
+enum class WaitResult : u32 { Reached = 0, Aborted = 1, Expired = 2 };
+inline constexpr u64 kNoDeadline = ~0ull;
 
 // Rows of bytes, `rows` of them, clipped already; the zero-filled remainder of the box is described by the full sizes.
 struct BulkCopy {
@@ -55,25 +57,36 @@ struct HostEngine {
     // All agents of the CTA meet.
     void (*cta_barrier)(void* agent);
 
-    // Matrix operations read shared memory in the async proxy until their group has been waited for. `accumulator`
-    // is any address that names the register tile: touching it while a group is in flight faults.
-    // mma_begin is wgmma.fence: without it since the accumulator was last touched or waited for, mma_write faults.
+    // Matrix operations read shared memory in the async proxy until their group has been waited for. A register tile,
+    // accumulator or register operand, is named by any address: touching it while a group that uses it is in flight
+    // faults, also after a wait that did not name it.
+    // mma_begin is wgmma.fence: without it since the accumulator, or the operand, was last touched or waited for,
+    // mma_write and mma_operand fault.
     void (*mma_begin)(void* agent, const void* accumulator);
     void (*mma_read)(void* agent, const void* address, u64 row_bytes, u64 rows, u64 pitch);
     void (*mma_write)(void* agent, const void* accumulator);
+    void (*mma_operand)(void* agent, const void* operand);
     void (*mma_commit)(void* agent);
-    void (*mma_wait)(void* agent, u32 pending);
-    void (*touch)(void* agent, const void* accumulator);
+    void (*mma_wait)(void* agent, u32 pending, const void* const* named, u32 count);
+    void (*touch)(void* agent, const void* tile);
+
+    // Turns of the CTA's warpgroups: a wait takes one pass of the same number. No order of memory.
+    void (*turn_wait)(void* agent, u32 turn);
+    void (*turn_pass)(void* agent, u32 turn);
 
     // Words shared between agents, ranks and proxies.
     void (*signal)(void* agent, Lane, u64* address, u64 value, Update, Scope, Order);
     u64 (*load)(void* agent, Lane, const u64* address, Scope, Order);
     u64 (*fetch_add)(void* agent, Lane, u64* address, u64 value, Scope, Order);
-    // Until all of `count` words from `first` on are >= value. 0, or 1 when the run was aborted.
-    u32 (*wait)(void* agent, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site);
+    // Until all of `count` words from `first` on are >= value, this rank's DeviceState::abort is not 0, or the clock has
+    // reached deadline_ns. Records and raises nothing: templates/launch_watch.h does.
+    WaitResult (*wait)(void* agent, Lane, const u64* first, u64 count, u64 value, Scope, Order, u32 site, u64 deadline_ns);
 
-    // Nothing to do until another agent acts: parks a polling loop (the relay's) until any word of memory changes.
-    void (*idle)(void* agent);
+    // Nothing to do until another agent acts: parks a polling loop (the relay's) until any word of memory changes, or the
+    // clock has reached deadline_ns.
+    void (*idle)(void* agent, u64 deadline_ns);
+    // Nanoseconds, never backwards, the same for all agents of a rank.
+    u64 (*clock)(void* agent);
 
     // A span of the timeline: `kind` as in runtime/trace, `value` what it concerns (a tile, a chunk).
     void (*trace)(void* agent, u32 kind, i64 value);

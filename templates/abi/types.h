@@ -8,6 +8,13 @@
 #define PLAIT_AT_OFFSET(type, field, offset) static_assert(__builtin_offsetof(type, field) == (offset))
 #endif
 
+// Arithmetic on layouts, for both sides: on the GPU every function needs an execution space.
+#if defined(__CUDACC__)
+#define PLAIT_SHARED __host__ __device__ inline constexpr
+#else
+#define PLAIT_SHARED inline constexpr
+#endif
+
 namespace plait {
 using u8 = unsigned char;
 using u16 = unsigned short;

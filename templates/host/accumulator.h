@@ -1,8 +1,37 @@
-// The accumulator of one consumer warpgroup: fp32, M x N, row-major in memory that the engine keeps for the agent.
+// Register tiles: memory that the engine keeps for the agent. The accumulator of one consumer warpgroup is fp32, M x N,
+// row-major.
 #pragma once
 #include "agent.h"
 
 namespace plait {
+
+// One of the agent's slots of memory, free again at the end of its scope.
+class RegisterSlot {
+public:
+    RegisterSlot() = default;
+    RegisterSlot(Agent& ag, u64 bytes) { take(ag, bytes); }
+    RegisterSlot(const RegisterSlot&) = delete;
+    RegisterSlot& operator=(const RegisterSlot&) = delete;
+    ~RegisterSlot() {
+        if (owner_ != nullptr) owner_->register_slots &= ~(1u << slot_);
+    }
+
+    void* take(Agent& ag, u64 bytes) {
+        if (owner_ != nullptr) return data_;
+        owner_ = &ag;
+        while ((ag.register_slots >> slot_ & 1u) != 0) slot_ += 1;
+        ag.register_slots |= 1u << slot_;
+        data_ = ag.engine->registers(ag.handle, bytes, slot_);
+        ag.engine->touch(ag.handle, data_);
+        return data_;
+    }
+    void* data() const { return data_; }
+
+private:
+    Agent* owner_ = nullptr;
+    void* data_ = nullptr;
+    u32 slot_ = 0;
+};
 
 template <i64 M, i64 N>
 struct Acc {
@@ -13,22 +42,13 @@ struct Acc {
     Acc() = default;
     Acc(const Acc&) = delete;
     Acc& operator=(const Acc&) = delete;
-    ~Acc() {
-        if (owner) owner->live_accumulators -= 1;
-    }
 
-    // Register tiles come into being where they are first used, last in, first out.
-    f32* values(Agent& ag) {
-        if (owner) return data;
-        owner = &ag;
-        data = static_cast<f32*>(ag.engine->registers(ag.handle, M * N * sizeof(f32), ag.live_accumulators));
-        ag.live_accumulators += 1;
-        ag.engine->touch(ag.handle, data);
-        return data;
-    }
+    // Register tiles come into being where they are first used.
+    f32* values(Agent& ag) { return static_cast<f32*>(memory_.take(ag, M * N * sizeof(f32))); }
+    const f32* values() const { return static_cast<const f32*>(memory_.data()); }
 
-    Agent* owner = nullptr;
-    f32* data = nullptr;
+private:
+    RegisterSlot memory_;
 };
 
 // x = f(row, col, x), rows and columns counted from (row, col).

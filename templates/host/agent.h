@@ -27,14 +27,16 @@ struct Agent {
     const HostEngine* engine;
     Lane elected;  // who issues and signals: Members of a one-thread agent
     bool stopped;  // a wait gave up: this agent signals no more, since a flag implies data
-    u32 live_accumulators;
+    u32 register_slots;        // a bit for each that holds a register tile
     const u8* constant_first;  // bytes known to be constant for the launch: loads of them need no check each
     const u8* constant_end;
+    i32 work;        // tile or chunk that it is at, for a stall's record; -1: none
+    u64 idle_until;  // when relay_idle comes back at the latest
 };
 
 static inline Agent make_agent(const HostCta& cta, bool thread) {
     return Agent{cta.cta, cta.ctas, cta.agent, cta.engine, thread ? Lane::Members : Lane::Elected,
-                 false,   0,        nullptr,   nullptr};
+                 false,   0,        nullptr,   nullptr,    -1, kNoDeadline};
 }
 
 template <int Count>
@@ -45,6 +47,7 @@ void registers_consumer() {}
 static inline void cta_barrier(Agent& ag) { ag.engine->cta_barrier(ag.handle); }
 static inline void agent_sync(Agent& ag) { ag.engine->agent_sync(ag.handle); }
 static inline void trace(Agent& ag, TraceKind kind, i64 value) {
+    ag.work = kind == TraceKind::Idle ? -1 : static_cast<i32>(value);
     ag.engine->trace(ag.handle, static_cast<u32>(kind), value);
 }
 

@@ -90,21 +90,15 @@ void widen_a(f32* __restrict to, const T* __restrict a) {
     }
 }
 
-template <i64 N, i64 TransposeB, class T, i64 TransposeA = 0, i64 M, i64 ABytes, i64 BBytes>
-void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, const Bytes<BBytes>& b, bool accumulate) {
-    static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
+// sum (+)= a times one box of b: declared to the engine, then computed.
+template <i64 M, i64 N, i64 TransposeB, class T, i64 BBytes>
+void multiply_box(Agent& ag, f32* sum, const f32* wide_a, const Bytes<BBytes>& b, bool accumulate) {
     constexpr i64 row_bytes = kMmaBlockK * sizeof(T);
     constexpr i64 b_columns = TransposeB != 0 ? (N + kBoxColumns - 1) / kBoxColumns * kBoxColumns : N;
-    static_assert(M * row_bytes <= ABytes && b_columns * row_bytes <= BBytes,
-                  "an operand is smaller than the operation");
-    f32* sum = acc.values(ag);
-    ag.engine->mma_read(ag.handle, a.data + a_rows * row_bytes, M * row_bytes, 1, M * row_bytes);
+    static_assert(b_columns * row_bytes <= BBytes, "an operand is smaller than the operation");
     ag.engine->mma_read(ag.handle, b.data, b_columns * row_bytes, 1, b_columns * row_bytes);
     ag.engine->mma_write(ag.handle, sum);
-    f32* wide_a = static_cast<f32*>(ag.engine->registers(ag.handle, M * kMmaBlockK * sizeof(f32), kScratchA));
     f32* wide_b = static_cast<f32*>(ag.engine->registers(ag.handle, N * kMmaBlockK * sizeof(f32), kScratchB));
-    const T* narrow_a = reinterpret_cast<const T*>(a.data + a_rows * row_bytes);
-    widen_a<M, TransposeA>(wide_a, narrow_a);
     widen_b<N, TransposeB>(wide_b, reinterpret_cast<const T*>(b.data));
     if (!accumulate) {
         for (i64 i = 0; i < M * N; i += 1) sum[i] = 0.0f;
@@ -112,11 +106,29 @@ void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, co
     multiply<M, N>(sum, wide_a, wide_b);
 }
 
+// Boxes: blocks of 64 of k, each in the slot after the one before.
+template <i64 N, i64 TransposeB, class T, i64 Boxes = 1, i64 TransposeA = 0, i64 M, i64 ABytes, i64 BBytes>
+void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, const Bytes<BBytes>& b, bool accumulate) {
+    static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
+    constexpr i64 row_bytes = kMmaBlockK * sizeof(T);
+    static_assert(M * row_bytes <= ABytes, "an operand is smaller than the operation");
+    f32* sum = acc.values(ag);
+    f32* wide_a = static_cast<f32*>(ag.engine->registers(ag.handle, M * kMmaBlockK * sizeof(f32), kScratchA));
+    for (i64 box = 0; box < Boxes; box += 1) {
+        const u8* from = (&a)[box].data + a_rows * row_bytes;
+        ag.engine->mma_read(ag.handle, from, M * row_bytes, 1, M * row_bytes);
+        widen_a<M, TransposeA>(wide_a, reinterpret_cast<const T*>(from));
+        multiply_box<M, N, TransposeB, T>(ag, sum, wide_a, (&b)[box], box > 0 || accumulate);
+    }
+}
+
 static inline void mma_commit(Agent& ag) { ag.engine->mma_commit(ag.handle); }
 
-template <int Pending, i64 M, i64 N>
-void mma_wait(Agent& ag, Acc<M, N>&) {
-    ag.engine->mma_wait(ag.handle, Pending);
+// Accumulators and operands that are safe from here on, whatever else is complete.
+template <int Pending, class... Values>
+void mma_wait(Agent& ag, Values&... values) {
+    const void* const named[] = {values.values()...};
+    ag.engine->mma_wait(ag.handle, Pending, named, sizeof...(Values));
 }
 
 }  // namespace plait

@@ -37,9 +37,10 @@ template <class T>
 f32 col_at(Agent& ag, const T* vector, i64 c, i64 cols) {
     return c < cols ? load_at(ag, vector, c) : 0.0f;
 }
+// Element (r, c) of a matrix whose rows lie `pitch` elements apart.
 template <class T>
-f32 cell_at(Agent& ag, const T* matrix, i64 r, i64 c, i64 rows, i64 cols) {
-    return r < rows && c < cols ? load_at(ag, matrix, r * cols + c) : 0.0f;
+f32 cell_at(Agent& ag, const T* matrix, i64 r, i64 c, i64 rows, i64 cols, i64 pitch) {
+    return r < rows && c < cols ? load_at(ag, matrix, r * pitch + c) : 0.0f;
 }
 
 }  // namespace plait

@@ -1,5 +1,5 @@
 // The relay: a thread agent of CTA 0, the only poller of HostLines. It forwards into this rank's memory: abort,
-// fifo_completed, and the flags of arrivals.
+// fifo_completed, and the flags of arrivals; and it watches over the launch (../launch_watch.h).
 #pragma once
 #include "launch.h"
 
@@ -11,7 +11,9 @@ struct Relay {
     u64 completed;  // fifo_completed seen
     u64 abort = 0;  // host's abort seen
     u64 forwarded_completed, forwarded_taken;
-    i64 finished = 0;  // agents that are done, as of the last poll
+    i64 finished = 0;  // agents that are done, as of the last poll; 0 while ranks are still to enter
+    u64 told_by = 0;   // 1 + the peer that told of an abort
+    LaunchWatch watch;
 
     // Words that only this rank's relays write: its own earlier launches.
     template <class Args>
@@ -60,7 +62,12 @@ void relay_poll(Agent& ag, const Args& args, Relay& r) {
     r.abort = ag.engine->load(ag.handle, Lane::Members, &host->abort, Scope::System, Order::Ordered);
     r.completed = ag.engine->load(ag.handle, Lane::Members, &host->fifo_completed, Scope::System, Order::Ordered);
     r.posted = ag.engine->load(ag.handle, Lane::Members, &host->arrivals_posted, Scope::System, Order::Ordered);
-    r.finished = agents_finished(ag, args);
+    const u8* own = args.launch.workspace[args.launch.local_rank];
+    r.told_by = word_peek_acquire(
+        ag, reinterpret_cast<const u64*>(own + abort_word_offset(static_cast<u64>(args.launch.world))), Scope::System);
+    watch_entry(ag, args, r.watch);
+    r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
+    ag.idle_until = r.watch.until_ns;
 }
 
 template <class Args>
@@ -72,8 +79,7 @@ void relay_next(Agent&, const Args&, Relay& r) {
 template <class Args>
 void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     DeviceState* state = args.launch.state;
-    if (r.abort != 0 && state->abort == 0)
-        ag.engine->signal(ag.handle, Lane::Members, &state->abort, r.abort, Update::Set, scope, Order::Ordered);
+    spread_abort(ag, args, r.watch, r.abort, r.told_by);
     if (r.completed != r.forwarded_completed) {
         ag.engine->signal(ag.handle, Lane::Members, &state->fifo_completed, r.completed, Update::Set, scope,
                           Order::Ordered);
@@ -88,6 +94,6 @@ void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     }
 }
 
-static inline void relay_idle(Agent& ag) { ag.engine->idle(ag.handle); }
+static inline void relay_idle(Agent& ag) { ag.engine->idle(ag.handle, ag.idle_until); }
 
 }  // namespace plait

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "compiler/ir/request.h"
 #include "compiler/ir/text.h"
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
@@ -93,10 +94,71 @@ TEST_F(Compile, CommentsOfAPlanDoNotChangeItsKey) {
     EXPECT_TRUE(stats_.cache_hit);
 }
 
-TEST_F(Compile, WithoutACacheNothingIsWritten) {
-    options_.use_cache = false;
+TEST_F(Compile, JitOnlyTouchesNoCache) {
+    options_.cache_mode = "jit_only";
     EXPECT_FALSE(compile_request(request_).code.empty());
     EXPECT_TRUE(fs::is_empty(options_.cache_dir));
+}
+
+// What another compiler made (here: the linked form that plaitc ships) has another key and the same meaning.
+TEST_F(Compile, StrictFindsWhatWasBuiltByItsMeaning) {
+    options_.shared_object = true;
+    const Artifact shipped = compile_request(request_);
+    options_.shared_object = false;
+    options_.cache_mode = "strict";
+    const Artifact found = compile_request(request_);
+    EXPECT_TRUE(stats_.cache_hit);
+    EXPECT_EQ(stats_.lower_ms, 0);
+    EXPECT_EQ(found.manifest.key, shipped.manifest.key);
+    EXPECT_EQ(found.code, shipped.code);
+}
+
+TEST_F(Compile, StrictMissIsAnErrorThatSaysWhatToBuildAndLeavesTheFolderAlone) {
+    options_.cache_mode = "strict";
+    try {
+        compile_request(request_);
+        FAIL() << "compiled";
+    } catch (const CompileError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("holds no artifact of graph ag_gemm with M <= 128, N = 64, K = 64 for 1x2 on host"),
+                  std::string::npos)
+            << text;
+        EXPECT_NE(text.find("plaitc --from-requests FILE --cache-dir " + options_.cache_dir), std::string::npos)
+            << text;
+    }
+    EXPECT_TRUE(fs::is_empty(options_.cache_dir));
+    EXPECT_THROW(compile_plan(request_.plan(), request_.problem, request_.target(), options_), CompileError);
+}
+
+// A cache that is shipped read-only serves.
+TEST_F(Compile, StrictServesFromAFolderThatCannotBeWritten) {
+    compile_request(request_);
+    const auto bits = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+    fs::permissions(options_.cache_dir, bits, fs::perm_options::remove);
+    options_.cache_mode = "strict";
+    EXPECT_NO_THROW(compile_request(request_));
+    fs::permissions(options_.cache_dir, fs::perms::owner_write, fs::perm_options::add);
+}
+
+TEST_F(Compile, RecordsEachRequestOnceAMissToo) {
+    options_.record_requests = options_.cache_dir + "/recorded/requests.jsonl";
+    options_.cache_mode = "strict";
+    EXPECT_THROW(compile_request(request_), CompileError);
+    options_.cache_mode = "auto";
+    compile_request(request_);
+    compile_request(request_);
+    TestRequest wider = request_;
+    wider.problem.n = 128;
+    compile_request(wider);
+    const std::vector<CompileRequest> recorded = load_requests(options_.record_requests);
+    ASSERT_EQ(recorded.size(), 2u);
+    EXPECT_EQ(recorded[0].problem.n, 64);
+    EXPECT_EQ(recorded[1].problem.n, 128);
+}
+
+TEST_F(Compile, UnknownCacheModeIsRefused) {
+    options_.cache_mode = "fast";
+    EXPECT_THROW(compile_request(request_), ArgumentError);
 }
 
 TEST_F(Compile, DumpKeepsThePlanBesideTheArtifact) {

@@ -66,7 +66,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     Pipe<pieces> in;
     Pipe<pieces> out;
     for (i64 peer = 0; peer < locals; peer += 1) {
-        if (peer != rank) wait_flag(ag, args, own_entered(args, peer), epoch - 1, Scope::System, 0);
+        if (peer != rank) wait_flag(ag, args, own_entered(args, peer), entered_since(epoch - 1), Scope::System, 0);
     }
     for (i64 chunk = ag.cta; chunk < ceil_div(own_rows, chunk_rows); chunk += comm_ctas) {
         const i64 bytes = min(chunk_rows, own_rows - chunk * chunk_rows) * K * 2;
@@ -104,7 +104,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
 PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared&) {
     const i64 rank = args.launch.rank;
     const i64 epoch = enter(ag, args);
-    for (i64 peer = 0; peer < locals; peer += 1) signal_set(ag, peer_entered(args, peer, rank), epoch, Scope::System);
+    for (i64 peer = 0; peer < locals; peer += 1) signal_set(ag, peer_entered(args, peer, rank), entered_value(args, epoch), Scope::System);
     Relay r(args);
     for (;;) {
         relay_poll(ag, args, r);
@@ -177,7 +177,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
     map(ag, acc, q * shard + row + FIRST_ROW, col, [&](i64 r, i64 c, f32 x) {                    \
         x = add(x, col_at(ag, args.bias, c, N));                                                 \
         x = gelu(x);                                                                             \
-        x = add(x, cell_at(ag, args.residual, r, c, M, N));                                      \
+        x = add(x, cell_at(ag, args.residual, r, c, M, N, N));                                     \
         return x;                                                                                \
     });
 #else
@@ -257,6 +257,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < pieces; i += 1) barrier_init(ag, sh.piece_full[i], 1);
         fence_barrier_init(ag);
+        count_in(ag, args);
     }
     cta_barrier(ag);
     if (ag.warpgroup == 0) {

@@ -291,7 +291,8 @@ struct HostMemory {
         args.launch.host = lines, args.launch.fifo = fifo, args.launch.arrivals = arrivals;
         args.launch.fifo_slots = args.launch.arrival_slots = kSlots;
         args.launch.workspace[0] = allocate<u8>(0, 1 << 20);
-        args.launch.entry_deadline_ns = args.launch.wait_deadline_ns = 2'000'000'000;
+        args.launch.entry_deadline_ns = 600'000'000'000, args.launch.wait_deadline_ns = 2'000'000'000;
+        args.launch.world = args.launch.nodes = args.launch.local_ranks = 1;
     }
 };
 

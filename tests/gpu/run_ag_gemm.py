@@ -18,14 +18,19 @@ import time
 import torch
 
 CU = ctypes.CDLL("libcuda.so.1")
-STATE_WORDS = 22         # DeviceState: 16 words, then StallRecord
+STATE_WORDS = 32         # DeviceState: 16 words, then StallRecord
 ABORT_WORD, STALL_WORD = 5, 16
-ENTERED_BYTES = 128
+LINE_BYTES = 128
 
 
 def check(code, what):
     if code != 0:
         raise RuntimeError(f"{what}: CUDA driver error {code}")
+
+
+def session_area(world):
+    """entered, told, abort: a line each; see templates/abi/kernel_args.h."""
+    return LINE_BYTES * (2 * world + 1)
 
 
 class Gpu:
@@ -81,8 +86,8 @@ class Kernel:
         self.shared = c.get("shared", self.shared)
         check(CU.cuFuncSetAttribute(self.function, 8, self.shared), "cuFuncSetAttribute")
         self.state = torch.zeros(STATE_WORDS, dtype=torch.int64, device=gpu.device)
-        self.host = torch.zeros(64, dtype=torch.int64).pin_memory()
-        self.workspaces = peers_workspace or [torch.zeros(1024, dtype=torch.uint8, device=gpu.device)]
+        self.host = torch.zeros(7 * 16, dtype=torch.int64).pin_memory()   # HostLines
+        self.workspaces = peers_workspace or [torch.zeros(4096, dtype=torch.uint8, device=gpu.device)]
         self.args = ctypes.create_string_buffer(self.pack(rank, a, b, out, int(wait_ms * 1e6)))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.args))
 
@@ -90,9 +95,9 @@ class Kernel:
         c, m = self.c, self.m
         world, n, k = c["world"], c["n"], c["k"]
         workspaces = [w.data_ptr() for w in self.workspaces] + [0] * (16 - len(self.workspaces))
-        area = ENTERED_BYTES * world if world > 1 else 0
-        launch = struct.pack("<4Q16Q4Qq6iQ", self.state.data_ptr(), self.host.data_ptr(), 0, 0, *workspaces, 0, 0, wait_ns, wait_ns,
-                             m, rank, world, 0, 1, rank, world, area)
+        area = session_area(world)
+        launch = struct.pack("<4Q16Q4Qq6iQQ", self.state.data_ptr(), self.host.data_ptr(), 0, 0, *workspaces, 0, 0, wait_ns, wait_ns,
+                             m, rank, world, 0, 1, rank, world, area, m)
         shard = max(-(-m // world), 1)
         own = min(shard, max(m - rank * shard, 0))
         tail_rows, full = m % shard, m // shard
@@ -251,7 +256,7 @@ def pair(folder, c, gpus, m, seed, wait_ms=2000):
     n, k, world = c["n"], c["k"], 2
     shard = max(-(-m // world), 1)
     full_a, _ = operands(gpus[0], m, 1, k, seed)
-    bytes_needed = ENTERED_BYTES * world + 2 * world * c["shard_max"] * k * 2 + 8 * world * (-(-c["shard_max"] // 64)) + 1024
+    bytes_needed = session_area(world) + 2 * world * c["shard_max"] * k * 2 + 8 * world * (-(-c["shard_max"] // 64)) + 1024
     workspaces = [torch.zeros(bytes_needed, dtype=torch.uint8, device=gpu.device) for gpu in gpus]
     kernels = []
     for rank, gpu in enumerate(gpus):
@@ -337,7 +342,7 @@ def stall_check(folder, c, gpus):
     kernels[0].launch()
     torch.cuda.synchronize()
     stall = kernels[0].stall()
-    passed = stall is not None and stall[0] == 1 and stall[3] == 1 and stall[4] == 0
+    passed = stall is not None and stall[0] >= 1 << 32 and stall[1] == 2 and stall[9] == 0
     print(f"check stall: {stall} after {time.time() - start:.3f} s: {'ok' if passed else 'WRONG'}")
     return 0 if passed else 1
 

@@ -108,7 +108,6 @@ struct RankData {
     int device = 0;
     cu::Context context = nullptr;
     cu::Stream stream = nullptr;
-    Launch seen = {};                                     // of the last launch: where this rank's workspace lies
     std::vector<cu::DevicePointer> tensors[kSets];        // by set, in the manifest's order
     std::vector<std::vector<std::uint16_t>> host[kSets];  // inputs; outputs read back
     std::vector<double> milliseconds;
@@ -126,16 +125,7 @@ public:
           ranks_(world_),
           sessions_(world_),
           sync_(world_) {
-        auto table = std::make_shared<Driver>(*open_cuda_driver());
-        // The Session keeps addresses to itself; a look at what it launches tells where the receive buffers are.
-        table->launch = [this, launch = table->launch](const cu::LaunchConfig* config, cu::Function function,
-                                                       void** parameters, void** extra) {
-            Launch seen;
-            std::memcpy(&seen, parameters[0], sizeof(seen));
-            ranks_[seen.rank].seen = seen;
-            return launch(config, function, parameters, extra);
-        };
-        driver_ = table;
+        driver_ = open_cuda_driver();
         if (options_.devices == 0) call(driver_->device_count(&options_.devices), "counting devices");
     }
 
@@ -236,41 +226,6 @@ private:
         }
     }
 
-    void poison_buffers(int rank) {
-        const Launch& seen = ranks_[rank].seen;
-        if (seen.workspace[0] == nullptr) return;  // nothing was launched yet
-        std::set<std::pair<std::int64_t, std::int64_t>> spans;
-        for (const ManifestMap& map : manifest_.maps) {
-            if (map.memory != "workspace") continue;
-            const auto value = [&](const Expr& expr) {
-                return expr.evaluate([&](const std::string& name, bool, std::int64_t) { return look_up(name, rank); });
-            };
-            spans.insert({value(map.base_bytes), value(map.extent[2]) * value(map.stride_bytes[1])});
-        }
-        for (const auto& [base, bytes] : spans) {
-            const auto start =
-                reinterpret_cast<cu::DevicePointer>(seen.workspace[seen.local_rank] + seen.artifact_offset + base);
-            if (bytes > 0) call(driver_->set_bytes_async(start, 0xff, bytes, ranks_[rank].stream), "poison");
-        }
-    }
-
-    std::int64_t look_up(const std::string& name, int rank) const {
-        const RankPlace own = place(rank);
-        if (name == "M") return m_;
-        if (name == "rank") return own.rank;
-        if (name == "world") return own.world;
-        if (name == "node") return own.node;
-        if (name == "nodes") return own.nodes;
-        if (name == "local") return own.local;
-        if (name == "locals") return own.locals;
-        for (const ManifestLet& let : manifest_.lets) {
-            if (let.name == name)
-                return let.value.evaluate(
-                    [&](const std::string& inner, bool, std::int64_t) { return look_up(inner, rank); });
-        }
-        throw ArgumentError(fmt::format("manifest: no value for {}", name));
-    }
-
     void launch(int rank, int set) {
         const auto shapes = tensor_shapes(manifest_, place(rank), m_);
         RankTensors tensors;
@@ -306,7 +261,7 @@ private:
             }
             upload(rank, set);
             poison_outputs(rank, set);
-            poison_buffers(rank);
+            sessions_[rank]->poison_receive_buffers();
             call(driver_->stream_synchronize(ranks_[rank].stream), "poison");
             sync_.arrive_and_wait();
             launch(rank, set);

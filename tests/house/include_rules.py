@@ -20,7 +20,7 @@ BINDINGS = {
     "compiler/backend/cache.h", "compiler/backend/nvrtc_library.h", "runtime/base/error.h", "runtime/base/settings.h",
     "runtime/base/dl.h", "runtime/artifact/artifact.h", "runtime/artifact/host_module.h", "runtime/topology/topology.h",
     "runtime/device/driver.h", "runtime/device/machine_topology.h", "runtime/session/bind.h", "runtime/session/cluster.h", "runtime/session/session.h",
-    "runtime/session/rendezvous.h", "runtime/trace", "python/bindings",
+    "runtime/session/rendezvous.h", "runtime/session/rank_hello.h", "runtime/trace", "python/bindings",
 }
 
 
@@ -51,7 +51,7 @@ def reach(path: PurePosixPath) -> set[str] | None:
     if top == "compiler":
         return _compiler(path)
     if top == "templates":
-        shared = {"templates/machine.h", "templates/arithmetic.h"}
+        shared = {"templates/machine.h", "templates/arithmetic.h", "templates/launch_watch.h"}
         own = "/".join(path.parts[:2]) if len(path.parts) > 2 else str(path)
         return {ABI, own} | (set() if own == ABI else shared)
     if top == "python":

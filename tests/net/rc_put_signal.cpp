@@ -39,7 +39,7 @@ constexpr std::uint64_t kAckAt = 8 * kSlots;  // flags first: one a slot, then t
 constexpr unsigned char kGuard = 0xa5;
 constexpr auto kDeadline = std::chrono::seconds(60);
 
-struct Settings {
+struct RunSettings {
     std::string device[2] = {"rxe0", "rxe1"};
     int gid_index = 1;
     std::uint8_t timeout = RcOptions{}.timeout;
@@ -52,7 +52,7 @@ struct Payload {
     std::uint64_t bytes, source_shift, destination_shift;
 };
 // Both sides know what put `number` of `sender` looks like. One in eight is empty, one in sixteen large.
-Payload payload_of(const Settings& settings, std::uint32_t sender, std::uint64_t number) {
+Payload payload_of(const RunSettings& settings, std::uint32_t sender, std::uint64_t number) {
     std::mt19937_64 random(settings.seed * 1'000'003 + number * 2 + sender);
     const std::uint64_t kind = random() % 16;
     const std::uint64_t limit = kind == 0 ? kSlotBytes / 2 : 16 << 10;
@@ -64,7 +64,7 @@ unsigned char pattern(std::uint32_t sender, std::uint64_t number, std::uint64_t 
 
 class Rank {
 public:
-    Rank(const Settings& settings, std::uint32_t rank)
+    Rank(const RunSettings& settings, std::uint32_t rank)
         : settings_(settings),
           rank_(rank),
           workspace_(kWorkspaceBytes + 4096, 0),
@@ -189,7 +189,7 @@ private:
         };
     }
 
-    Settings settings_;
+    RunSettings settings_;
     std::uint32_t rank_;
     std::vector<unsigned char> workspace_;
     unsigned char* base_ = nullptr;
@@ -204,7 +204,7 @@ private:
 };
 
 // 0 as the case expects, 1 otherwise.
-int run_rank(const Settings& settings, std::uint32_t rank) {
+int run_rank(const RunSettings& settings, std::uint32_t rank) {
     const bool must_fail = rank == 0 && settings.test != "puts";
     const auto begin = Clock::now();
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -229,8 +229,8 @@ int run_rank(const Settings& settings, std::uint32_t rank) {
     }
 }
 
-Settings parse(int count, char** words) {
-    Settings settings;
+RunSettings parse(int count, char** words) {
+    RunSettings settings;
     const std::map<std::string, std::function<void(const std::string&)>> options = {
         {"--device", [&](const std::string& word) { settings.device[0] = word; }},
         {"--peer-device", [&](const std::string& word) { settings.device[1] = word; }},
@@ -252,7 +252,7 @@ Settings parse(int count, char** words) {
     return settings;
 }
 
-int run_both(Settings settings) {
+int run_both(RunSettings settings) {
     char folder[] = "/tmp/rc_put_signal.XXXXXX";
     if (!::mkdtemp(folder)) throw TransportError("no folder to meet in");
     settings.meeting_place = folder;
@@ -278,7 +278,7 @@ int run_both(Settings settings) {
 
 int main(int count, char** words) {
     try {
-        plait::Settings settings = plait::parse(count, words);
+        auto settings = plait::parse(count, words);
         int failures = 0;
         for (const std::string& test : settings.tests) {
             settings.test = test;

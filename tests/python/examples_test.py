@@ -1,4 +1,4 @@
-"""Every example that needs no GPU runs and checks itself."""
+"""Every example runs and checks itself: alone, and 01 as real ranks under torchrun."""
 
 from __future__ import annotations
 
@@ -9,14 +9,29 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ON_HOST = sorted(path.name for path in EXAMPLES.glob("[0-9]*.py") if "torchrun" not in path.name)
+ALL = sorted(path.name for path in EXAMPLES.glob("[0-9]*.py"))
 
 
-@pytest.mark.parametrize("name", ON_HOST)
+def run(*command: str) -> str:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_example_runs(name: str) -> None:
-    done = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    if "import torch" in (EXAMPLES / name).read_text():
+        pytest.importorskip("torch")
+    run(str(EXAMPLES / name))
+
+
+@pytest.mark.parametrize(("ranks", "options"), [(2, []), (3, []), (4, ["--gpus-per-node=2"])])
+def test_the_first_example_runs_under_torchrun(ranks: int, options: list[str]) -> None:
+    pytest.importorskip("torch")
+    text = run("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(EXAMPLES / "01_ag_gemm.py"), *options)
+    for rank in range(ranks):
+        assert f"rank {rank} of {ranks} on c" in text   # cpu, or cuda where there are GPUs
 
 
 def test_there_are_examples() -> None:
-    assert len(ON_HOST) >= 2
+    assert len(ALL) >= 2

@@ -263,3 +263,30 @@ def test_tensors_elsewhere_than_the_session_are_refused() -> None:
         placed_view(torch.zeros(2, 8, dtype=torch.bfloat16), "out[0]", session)
     with pytest.raises(plait.ArgumentError, match="lies on meta, this session takes cpu"):
         placed_view(torch.zeros(2, 8, dtype=torch.bfloat16, device="meta"), "a[0]", plait.SimSession("1x2"))
+
+
+def test_ranks_that_pass_different_tensors_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    layer, session = simple(), plait.SimSession("1x2")
+    a = [torch.zeros(32, 64, dtype=torch.bfloat16) for _ in range(2)]
+    b = torch.zeros(64, 64, dtype=torch.bfloat16)
+    with pytest.raises(plait.ArgumentError, match=r"a\[1\] is f16 \[32, 64\], a\[0\] is bf16 \[32, 64\]") as caught:
+        layer([a[0], a[1].half()], b, session=session)
+    assert "all ranks pass the same dtype" in caught.value.hint
+    with pytest.raises(plait.ArgumentError, match=r"a\[1\] lies on meta, this session takes cpu"):
+        layer([a[0], a[1].to("meta")], b, session=session)
+    with pytest.raises(plait.ArgumentError, match=r"a\[1\] is not contiguous: strides \(1, 32\)"):
+        layer([a[0], torch.zeros(64, 32, dtype=torch.bfloat16).t()], b, session=session)
+
+
+def test_a_dead_cluster_says_so_and_a_new_one_works() -> None:
+    layer = simple()
+    shard, b = [pack(draw(32, 64), "bf16")] * 2, pack(draw(64, 64), "bf16")
+    session = plait.SimSession("1x2", max_steps=500)
+    out = [np.zeros((64, 64), dtype=np.uint16) for _ in range(2)]
+    with pytest.raises(plait.StallError, match="not over after 500 steps"):
+        layer(shard, b, session=session, out=out)
+    assert all((rank == 0xFFFF).all() for rank in out)   # NaN, wherever it was stopped
+    with pytest.raises(plait.StallError, match="dead"):
+        layer(shard, b, session=session)
+    layer(shard, b, session=plait.SimSession("1x2"))

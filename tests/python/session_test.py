@@ -88,7 +88,7 @@ def test_a_topology_file_that_contradicts_itself_is_a_schedule_error(tmp_path) -
     described["gpus_per_node"] = 0
     path = tmp_path / "t.json"
     path.write_text(json.dumps(described))
-    with pytest.raises(plait.ScheduleError):
+    with pytest.raises(plait.ScheduleError, match="t.json, /gpus_per_node: gpus_per_node is 0, at least 1 is needed"):
         topology(path)
 
 
@@ -119,3 +119,35 @@ def test_a_second_session_of_one_name_reads_nothing_that_the_first_left() -> Non
     second = {session_prefix(store, "plait", rank) for rank in range(2)}
     assert len(first) == len(second) == 1 and first != second
     assert session_prefix(store, "other", 0) not in first | second
+
+
+class FakeArtifact:
+    name, key = "layer", "k1"
+
+
+def bare_session() -> plait.Session:
+    session = plait.Session.__new__(plait.Session)   # without a GPU: what load and launch look at
+
+    class Core:
+        attached = 0
+
+        def attach(self, artifact) -> int:
+            Core.attached += 1
+            return 0
+
+    session._session, session._handles = Core(), {}
+    return session
+
+
+def test_first_use_inside_a_capture_says_what_to_do(monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    session = bare_session()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(plait.ArgumentError, match="layer is used for the first time inside a CUDA graph capture") as caught:
+        session.load(FakeArtifact())
+    assert "call it once before the capture" in caught.value.hint
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    session.load(FakeArtifact())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    session.load(FakeArtifact())   # loaded: captures as it is
+    assert session._session.attached == 1

@@ -131,7 +131,7 @@ Kernel lower_case(const Case& c) {
 
 void compile_case(Kernel& kernel) {
     CompileOptions options;
-    options.use_cache = false;
+    options.cache_mode = "jit_only";
     kernel.artifact = compile_plan(kernel.plan, kernel.problem, kernel.target, options);
     kernel.module = load_host_object(kernel.artifact.code);
 }

@@ -23,7 +23,7 @@ bool covered(const Statement& mover, const Statement& s) {
     if (!s.body.empty()) return std::any_of(s.body.begin(), s.body.end(), [&](const Statement& in) { return covered(mover, in); });
     switch (mover.op) {
         case Op::BulkWait: case Op::BulkWaitRead: return s.op == Op::PutBytes || s.op == Op::StoreBox;
-        case Op::MmaWait: return s.op == Op::MmaIssue;
+        case Op::MmaWait: return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;
         case Op::MmaBegin: return false;   // registers: nothing before it but other matrix operations
         case Op::FenceAsyncGlobal: return has_effect(s, {Effect::Wait});
         default: return has_effect(s, {Effect::Copy, Effect::Math, Effect::Output, Effect::Wait}) || s.op == Op::BulkWait || s.op == Op::MmaWait;
@@ -31,7 +31,7 @@ bool covered(const Statement& mover, const Statement& s) {
 }
 bool protected_by(const Statement& mover, const Statement& s) {
     if (!s.body.empty()) return std::any_of(s.body.begin(), s.body.end(), [&](const Statement& in) { return protected_by(mover, in); });
-    if (mover.op == Op::MmaBegin) return s.op == Op::MmaIssue;
+    if (mover.op == Op::MmaBegin) return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;
     return has_effect(s, {Effect::Copy, Effect::Math, Effect::Output, Effect::Signal});
 }
 

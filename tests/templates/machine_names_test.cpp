@@ -13,7 +13,7 @@ namespace {
 std::string text_below(const std::string& folder) {
     std::string text;
     for (const EmbeddedTemplate& file : embedded_templates()) {
-        if (file.path.starts_with(folder) || file.path == "arithmetic.h") text += file.text;
+        if (file.path.starts_with(folder) || file.path == "arithmetic.h" || file.path == "launch_watch.h") text += file.text;
     }
     return text;
 }
@@ -31,7 +31,7 @@ std::set<std::string> documented_names() {
     const std::regex call("\\b([a-z_0-9]+)(<[^>()]*>)?\\((ag|args)\\b");
     for (std::sregex_iterator at(words.begin(), words.end(), call), end; at != end; ++at) names.insert((*at)[1]);
     for (const char* name : {"min", "max", "ceil_div", "raster_row", "raster_col", "add", "mul", "relu", "gelu", "gelu_tanh", "silu", "to_f32",
-                             "round_to", "entered_offset", "tensor_bytes"}) {
+                             "round_to", "entered_offset", "entered_since", "tensor_bytes"}) {
         names.insert(name);
     }
     names.erase("arrival_flag");   // a member of Relay
@@ -47,7 +47,7 @@ TEST(MachineNames, BothMachinesImplementTheInterface) {
         for (const std::string& name : names) {
             EXPECT_TRUE(std::regex_search(text, std::regex("[A-Za-z0-9_*&>] " + name + "(<[a-z0-9]*>)?\\("))) << folder << " lacks " << name;
         }
-        for (const char* type : {"Agent", "Bytes", "Acc", "Pipe", "Barrier", "Relay", "bf16", "f16"}) {
+        for (const char* type : {"Agent", "Bytes", "Acc", "Operand", "Row", "RowPart", "Pipe", "Barrier", "Relay", "bf16", "f16"}) {
             EXPECT_TRUE(std::regex_search(text, std::regex("struct (alignas\\([0-9]+\\) )?" + std::string(type) + " "))) << folder << " lacks " << type;
         }
         EXPECT_NE(text.find("kWarpgroupArrivals ="), std::string::npos) << folder;

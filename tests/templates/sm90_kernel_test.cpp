@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "compiler/ir/text.h"
 #include "tests/templates/sm90_source.h"
 
 namespace plait {
@@ -51,6 +52,16 @@ TEST(Sm90Kernel, MatrixOperationsAreNotSerialised) {
     for (const std::string& message : compile_ag_gemm(128, 256, true, 4, false).report.messages) {
         EXPECT_EQ(message.find("C75"), std::string::npos) << message;
     }
+}
+
+// Two products in flight beside softmax: 192 registers of accumulators and operands. compile_cubin refuses serialised
+// matrix operations (C7512 to C7514, C7520); what spills is the one-thread loader, if anything.
+TEST(Sm90Kernel, AttentionWithTwoProductsInFlightStaysInRegisters) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const Plan plan = parse_plan(read_text(std::string(PLAIT_SOURCE_DIR) + "/tests/compiler/ir/plans/attention_overlap.plan"));
+    const CubinResult result = compile_cubin(emit(plan));
+    EXPECT_EQ(result.report.spill_bytes, 0);
+    for (const std::string& message : result.report.messages) EXPECT_EQ(message.find("C75"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ void expect_instructions(const std::vector<Case>& cases) {
     Source source;
     source.kernel = case_prelude();
     for (std::size_t i = 0; i < cases.size(); ++i) source.kernel += kernel_of(cases[i], i);
-    source.shapes = wgmma_text({{64, true, "bf16"}});
+    source.shapes = wgmma_text({{64, true, "bf16"}, {64, true, "bf16", true}});
     const CubinResult result = compile_cubin(source);
     for (std::size_t i = 0; i < cases.size(); ++i) {
         EXPECT_EQ(instructions(result.ptx, i, kOrdering), cases[i].expected) << cases[i].statement;
@@ -39,10 +39,11 @@ TEST(Sm90Ordering, SignalsReleaseAtTheScopeGiven) {
 
 TEST(Sm90Ordering, WaitsAcquireAtTheScopeGivenAndLeaveOnAbort) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
-    // Look and poll; every 64 polls the abort word; past the deadline the stall record, claimed once, then abort,
-    // for this GPU's agents and for the host.
+    // Look and poll; every 64 polls the abort word, and when all ranks had entered; past the deadline the stall record,
+    // claimed once, then abort for this GPU's agents. The relay tells the host and the peers.
     const auto polling = [](const std::string& acquire) {
-        return std::vector<std::string>{"atom.relaxed.gpu.global.cas.b64", acquire, "ld.relaxed.gpu.global.u64", "st.global.u64", "st.release.sys.global.u64"};
+        return std::vector<std::string>{"atom.relaxed.gpu.global.cas.b64", acquire, "ld.relaxed.gpu.global.u64", "red.relaxed.gpu.global.add.u64", "st.global.u64",
+                                        "st.release.gpu.global.u64"};
     };
     const std::vector<Case> cases = {
         {"wait_flag(ag, args, own_flag(args, 0, 2), 7, Scope::System, 1);", polling("ld.acquire.sys.global.u64")},
@@ -103,12 +104,41 @@ TEST(Sm90Ordering, MatrixOperationsAreFencedCommittedAndWaitedFor) {
     });
 }
 
+// Two groups in flight: the first wait leaves the younger one, whose operand stays as it is until the second.
+TEST(Sm90Ordering, RegisterOperandsAreFencedAndWaitedForByName) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const std::string issue = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", fence = "wgmma.fence.sync.aligned",
+                      commit = "wgmma.commit_group.sync.aligned";
+    expect_instructions({
+        {"Acc<64, 64> s, o; Operand<64, 64, bf16> p(ag); acc_fill(ag, s, 1.0f); acc_fill(ag, o, 0.0f); as_operand(ag, p, s);"
+         " mma_begin(ag, s); mma_issue<64, 1, bf16, 1>(ag, s, sh.slot[0], 0, sh.slot[1], false); mma_commit(ag);"
+         " mma_begin(ag, o); mma_issue_operand<64, 1, bf16>(ag, o, p, sh.slot[1], true); mma_commit(ag);"
+         " mma_wait<1>(ag, s); mma_wait<0>(ag, o, p);"
+         " map(ag, o, 0, 0, [&](i64 r, i64 c, f32 x) { sh.ring[0] = static_cast<i64>(x) + r + c; return x; });",
+         {fence, issue, issue, issue, issue, commit, fence, issue, issue, issue, issue, commit, "wgmma.wait_group.sync.aligned 1",
+          "wgmma.wait_group.sync.aligned 0", "st.shared.u64"}, true},
+    });
+}
+
+TEST(Sm90Ordering, TurnsAreNamedBarriersOfTwoWarpgroups) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    expect_instructions({
+        {"turn_wait(ag, 1);", {"bar.sync"}, true},
+        {"turn_pass(ag, 1);", {"bar.arrive"}, true},
+        {"RowPart<64> l(ag); settle(ag, l);", {}, true},
+    });
+}
+
 TEST(Sm90Ordering, LaunchProtocol) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     expect_instructions({
         {"sh.ring[0] = enter(ag, args);", {"ld.relaxed.gpu.global.u64", "st.shared.u64"}},
         {"sh.ring[0] = fetch_tile(ag, args);", {"atom.relaxed.gpu.global.add.u64", "st.shared.u64"}},
-        {"leave(ag, args);", {"atom.acq_rel.gpu.global.add.u64", "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64"}},
+        {"count_in(ag, args);", {"red.relaxed.gpu.global.add.u64"}},
+        {"if (cta_any(ag, sh.ring[0] != 0)) sh.ring[0] = 1;", {"ld.shared.u64", "barrier.red.or.pred", "st.shared.u64"}},
+        // The proxy is told, the launch's words are reset; then whether the launch was given up.
+        {"leave(ag, args);", {"atom.acq_rel.gpu.global.add.u64", "st.relaxed.sys.global.u64", "st.global.u64", "st.global.u64", "st.global.u64",
+                              "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64"}},
     });
 }
 
@@ -119,10 +149,12 @@ TEST(Sm90Ordering, RelayAcquiresWhatChangedAndForwardsAtGpuScope) {
     source.shapes = wgmma_text({});
     const std::vector<std::string> found = instructions(compile_cubin(source).ptx, 0, kOrdering);
     const auto count = [&](const std::string& name) { return std::count(found.begin(), found.end(), name); };
-    EXPECT_EQ(count("ld.relaxed.sys.global.u64"), 3);    // the host's lines
-    EXPECT_EQ(count("ld.acquire.sys.global.u64"), 3);    // each again, where it changed
-    EXPECT_EQ(count("st.release.gpu.global.u64"), 2);    // abort, fifo_completed
-    EXPECT_EQ(count("st.release.sys.global.u64"), 1);    // arrivals_taken, to the host
+    EXPECT_EQ(count("ld.acquire.sys.global.u64"), 4);    // the host's lines and the peers' abort word, each again where it changed
+    EXPECT_EQ(count("ld.acquire.gpu.global.u64"), 2);    // agents that are done; a record that another agent fills
+    EXPECT_EQ(count("atom.relaxed.gpu.global.cas.b64"), 3);
+    EXPECT_EQ(count("st.release.gpu.global.u64"), 5);    // fifo_completed; record and abort, from two findings
+    EXPECT_EQ(count("st.release.sys.global.u64"), 6);    // arrivals_taken; two records, peers' abort word, told and abort of the host
+    EXPECT_EQ(count("atom.acq_rel.gpu.global.add.u64"), 0);
 }
 
 }  // namespace

@@ -19,7 +19,11 @@ public:
         code_.plan = &plan;
         code_.globals = {"M", "rank", "world", "node", "nodes", "local", "locals", "cta", "ctas"};
         for (const Constant& c : plan.consts) code_.globals.push_back(c.name);
+        for (const ParamDef& param : plan.params) code_.globals.push_back(param.name);
         for (const LetDef& let : plan.lets) code_.globals.push_back(let.name);
+        for (const TensorDef& tensor : plan.tensors) {
+            if (tensor.strided) code_.globals.push_back(tensor.pitch());
+        }
         for (std::size_t i = 0; i < code_.globals.size(); ++i) global_[code_.globals[i]] = int(i);
         for (const SharedDef& s : plan.shared)
             code_.first_shared.push_back(code_.shared_slots), code_.shared_slots += int(s.count);
@@ -38,7 +42,9 @@ public:
             out_.definition = &program;
             out_.first_cta = expr(program.first_cta);
             out_.last_cta = expr(program.last_cta);
+            values_.clear();
             block(program.body);
+            code_.values = std::max(code_.values, int(values_.size()));
             code_.programs.push_back(std::move(out_));
             code_.slots = std::max(code_.slots, next_);
         }
@@ -106,7 +112,7 @@ private:
                 return;
             }
             case Op::Map:
-                emit(s);
+                emit(s).values = {register_value(s.word("acc"))};
                 return;  // its body is pointwise and touches the accumulator alone
             default:
                 simple(s);
@@ -166,6 +172,7 @@ private:
             if (spec.kind == 's') shared(s.expr(spec.name), &i);
             if (spec.kind == 'b') object(s.expr(spec.name), code_.first_barrier, plan_.barriers, &i);
             if (spec.kind == 'f') flag(s.word(spec.name), &i);
+            if (holds_registers(s.op, spec.name)) i.values.push_back(register_value(s.word(spec.name)));
             if (spec.kind == 'u') i.buffer = position(plan_.buffers, s.word(spec.name));
             if (spec.name == "source" && find_buffer(plan_, s.word("source")) != nullptr)
                 i.buffer = position(plan_.buffers, s.word("source"));
@@ -199,6 +206,15 @@ private:
             case Op::RelayForward:
                 i.slot = local_.at(s.word("relay") + ".finished");
                 break;
+            case Op::OperandDeclare:
+                boxes_[s.word("name")] = int(constant_value(plan_, s.expr("cols")) / 64);
+                break;
+            case Op::MmaIssue:
+                if (s.has("boxes")) i.boxes = int(constant_value(plan_, s.expr("boxes")));
+                break;
+            case Op::MmaIssueOperand:
+                i.boxes = boxes_.at(s.word("operand"));
+                break;
             case Op::FifoWrite:
             case Op::FifoPublish:
                 i.slot = local_.at(s.word("position"));
@@ -207,6 +223,15 @@ private:
                 break;
         }
         out_.code.push_back(std::move(i));
+    }
+
+    // Operands that name an accumulator or a register operand, which a matrix operation may be using.
+    static bool holds_registers(Op op, const std::string& operand) {
+        if (operand == "name") return op == Op::AccDeclare || op == Op::OperandDeclare;
+        return operand == "acc" || operand == "operand" || operand == "second" || operand == "third";
+    }
+    int register_value(const std::string& name) {
+        return values_.insert({name, int(values_.size())}).first->second;
     }
 
     void shared(const Expr& ref, Instruction* i) {
@@ -228,7 +253,7 @@ private:
     const Plan& plan_;
     Code code_;
     Program out_;
-    std::map<std::string, int> global_, local_;
+    std::map<std::string, int> global_, local_, values_, boxes_;  // boxes_: of a register operand
     std::map<std::string, CompiledExpr> pipe_slots_;
     std::map<const Statement*, Step> steps_;
     std::vector<std::vector<int>> breaks_;

@@ -26,6 +26,8 @@ struct Instruction {
     CompiledExpr index;  // inside `object`
     CompiledExpr shared_index, shared2_index;
     std::vector<CompiledExpr> operands;  // e and t operands, in the order of the op's row
+    int boxes = 1;                       // consecutive slots that a matrix operation reads
+    std::vector<int> values;             // accumulators and register operands that are named, in the order of the row
     Step step;
 };
 
@@ -42,6 +44,7 @@ struct Code {
     std::vector<Program> programs;                             // in the plan's order
     std::vector<int> first_shared, first_barrier, first_flag;  // numbers of the first slot of each array
     int shared_slots = 0, barriers = 0, flags = 0;
+    int values = 0;  // accumulators and register operands of an agent
     static constexpr int kPhase = 1;  // a pipe's slot is at its slot, its phase in the next one
 };
 

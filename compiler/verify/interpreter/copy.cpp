@@ -1,4 +1,4 @@
-// Copies and matrix operations of an agent: what is in flight, and what it has waited for.
+// Copies of an agent: what is in flight, and what it has waited for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,58 +31,14 @@ bool World::execute_copy(Agent* agent, const Instruction& i) {
         case Op::BulkWaitRead:
             bulk_wait(agent, std::size_t(value(*agent, i.operands[0])), i.op == Op::BulkWaitRead);
             return true;
-        case Op::MmaIssue:
-            for (bool second : {false, true}) {
-                const int event = pending(agent);
-                read(agent, shared(agent, i, second), event, i);
-                agent->mma_open.push_back(event);
-            }
-            return true;
-        case Op::MmaCommit:
-            agent->mma_groups.push_back(std::move(agent->mma_open));
-            agent->mma_open = {};
-            return true;
-        case Op::MmaWait:
-            for (const std::size_t keep = std::size_t(value(*agent, i.operands[0])); agent->mma_groups.size() > keep;
-                 agent->mma_groups.pop_front())
-                complete(agent, agent->mma_groups.front());
-            return true;
-        case Op::MmaIssueOperand: {
-            const int event = pending(agent);
-            read(agent, shared(agent, i), event, i);
-            agent->mma_open.push_back(event);
-            return true;
-        }
         case Op::GatherRows:
             gather_rows(agent, i);
             return true;
         case Op::StoreLogSumExp:
             store_log_sum_exp(agent, i);
             return true;
-        case Op::AddBox:
-            read(agent, shared(agent, i), now(agent), i);
-            [[fallthrough]];
-        case Op::Map:
-        case Op::AccJoin:
-        case Op::StageBox:
-        case Op::AccFill:
-        case Op::MaskCols:
-        case Op::RowRescale:
-        case Op::Exp2Rows:
-        case Op::RowSum:
-        case Op::ScaleRows:
-        case Op::DivideRows:
-        case Op::AsOperand:
-        case Op::StoreRows:
-            if (!agent->mma_groups.empty() || !agent->mma_open.empty())
-                report("check_visibility",
-                       fmt::format("{} reads the accumulator while matrix operations are in flight",
-                                   op_spec(i.op).mnemonic),
-                       *agent, "mma_wait of 0 pending groups before it");
-            if (i.op == Op::StageBox) overwrite(agent, shared(agent, i), now(agent), i);
-            return true;
         default:
-            return false;  // fences and sync: check_edges and check_reuse see to their place
+            return execute_matrix(agent, i);
     }
 }
 
@@ -139,8 +95,19 @@ void World::load_bytes(Agent* agent, const Instruction& i) {
                      i.step.where());
     } else {
         const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("source"));
+        const Environment& sizes = sizes_[agent->rank];
         std::int64_t size = element_bytes(tensor.dtype);
-        for (const Expr& dim : tensor.shape) size *= sizes_[agent->rank].value(dim);
+        for (const Expr& dim : tensor.shape) size *= sizes.value(dim);
+        const std::int64_t row = sizes.value(tensor.shape.back()) * element_bytes(tensor.dtype),
+                           pitch = tensor.strided ? sizes.value(Expr::name(tensor.pitch())) : row;
+        if (pitch > row) {
+            size = size / row * pitch;
+            if (offset >= 0 && offset % pitch + bytes > row)
+                report("check_memory",
+                       fmt::format("load_bytes reads [{}, {}) of tensor {}, whose rows of {} bytes lie {} apart", offset,
+                                   offset + bytes, tensor.name, row, pitch),
+                       *agent, "copies stay inside a row where rows lie apart");
+        }
         if (offset < 0 || offset + bytes > size)
             report("check_memory",
                    fmt::format("load_bytes reads [{}, {}) of tensor {} with {} bytes", offset, offset + bytes,
@@ -165,7 +132,7 @@ void World::store_log_sum_exp(Agent* agent, const Instruction& i) {
     const TensorDef& tensor = *find_tensor(plan_, i.step.statement->word("tensor"));
     const std::int64_t index = value(*agent, i.operands[0]), rows = value(*agent, i.operands[1]),
                        width = sizes_[agent->rank].value(tensor.shape.back());
-    if (width > 0)
+    if (width > 0 && rows > 0)
         ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(index / width, 1, index % width, rows);
 }
 
@@ -237,8 +204,11 @@ void World::store_box(Agent* agent, const Instruction& i) {
         return;
     }
     const TensorDef& tensor = *find_tensor(plan_, v.map->memory);
-    const std::int64_t pitch = sizes_[agent->rank].value(tensor.shape.back()) * size;
-    ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()].add(start / pitch, height, start % pitch / size, width);
+    // As the map sees it: a row of several dimensions of the tensor may be one row of the map.
+    const std::int64_t pitch = v.stride[0];
+    Cover& cover = ranks_[agent->rank].outputs[&tensor - plan_.tensors.data()];
+    if (!tensor.strided) cover.columns = pitch / size;
+    cover.add(start / pitch, height, start % pitch / size, width);
 }
 
 }  // namespace plait::interpreter

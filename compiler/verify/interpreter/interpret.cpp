@@ -12,6 +12,8 @@ namespace plait::interpreter {
 namespace {
 
 constexpr std::int64_t kBudgetSteps = 1'500'000;  // about 0.1 s
+constexpr std::int64_t kRowGap = 16;               // bytes; the least that a pitch may add
+constexpr std::int64_t kParamCap = 300;            // of launch arguments beside M: a few blocks and a rest
 
 std::int64_t* find_const(Plan* plan, const std::string& name) {
     for (Constant& c : plan->consts) {
@@ -63,6 +65,17 @@ void shrink_columns(Plan* plan, std::int64_t keep, std::string* note) {
     *note += fmt::format("{}N {} for {}", note->empty() ? "" : ", ", *n, old);
 }
 
+// Heads of attention repeat the same steps; two that share keys and two that do not are all kinds there are.
+void shrink_heads(Plan* plan, std::string* note) {
+    std::int64_t *heads = find_const(plan, "heads"), *kv_heads = find_const(plan, "kv_heads"),
+                 *heads_per_kv = find_const(plan, "heads_per_kv");
+    if (heads == nullptr || kv_heads == nullptr || heads_per_kv == nullptr) return;
+    const std::int64_t old = *heads;
+    *kv_heads = std::min<std::int64_t>(*kv_heads, 2), *heads_per_kv = std::min<std::int64_t>(*heads_per_kv, 2);
+    *heads = *kv_heads * *heads_per_kv;
+    if (*heads != old) *note += fmt::format("{}{} heads for {}", note->empty() ? "" : ", ", *heads, old);
+}
+
 std::vector<std::int64_t> choose_rows(const Plan& plan) {
     const std::int64_t world = plan.world, tile = const_or(plan, "tile_m", 64),
                        chunk = const_or(plan, "chunk_rows", tile);
@@ -89,6 +102,36 @@ std::vector<std::int64_t> choose_rows(const Plan& plan) {
     return chosen;
 }
 
+// Launch arguments beside M turn through their border values, each at its own pace, so that pairs differ from run to run.
+std::map<std::string, std::int64_t> choose_params(const Plan& plan, std::size_t run) {
+    std::map<std::string, std::int64_t> params;
+    std::size_t pace = 1;
+    for (const ParamDef& param : plan.params) {
+        const std::int64_t cap = std::min<std::int64_t>(param.max, kParamCap);
+        const std::int64_t values[] = {std::min<std::int64_t>(cap, 3), cap, 1, 0, (cap + 1) / 2};
+        params[param.name] = values[run / pace % std::size(values)];
+        pace = pace == 1 ? 2 : pace + 1;
+    }
+    return params;
+}
+
+// Attention: rows and keys that make the rings come round, then borders of tiles and blocks, and nothing at all.
+std::vector<Run> attention_runs(const Plan& plan, std::int64_t most_ctas) {
+    const std::int64_t tile = const_or(plan, "tile_m", 64), block = const_or(plan, "key_block", 64);
+    const std::int64_t most = block * (2 * const_or(plan, "stages", 2) + 1) + 3;
+    const std::int64_t shapes[][3] = {{most, 1, most}, {tile + 1, 2, block + 1}, {2 * tile, 1, 2 * block}, {1, 1, 1},
+                                      {3, 3, 0},       {0, 2, block},            {tile - 1, 0, 3},         {3, 1, most},
+                                      {most, 2, 3},    {2 * tile - 1, 2, 2 * block - 1}};
+    std::vector<Run> runs;
+    for (const auto& [m, batch, keys] : shapes) {
+        Run run{std::min(m, plan.m_max), std::min<std::int64_t>(1 + std::int64_t(runs.size()) % 3, most_ctas)};
+        run.reverse = runs.size() % 2 == 1;
+        for (const ParamDef& param : plan.params) run.params[param.name] = std::min(param.name == "keys" ? keys : batch, param.max);
+        runs.push_back(run);
+    }
+    return runs;
+}
+
 }  // namespace
 
 Runs choose_runs(const Plan& plan, const Target& target) {
@@ -96,15 +139,23 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     runs.plan = plan;
     shrink_depth(&runs.plan, &runs.scaled);
     shrink_columns(&runs.plan, plan.world > 4 ? 1 : 2, &runs.scaled);
+    shrink_heads(&runs.plan, &runs.scaled);
     const std::int64_t least = min_ctas(plan), most = std::max<std::int64_t>(target.sms, least);
     const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2));
+    runs.budget = kBudgetSteps;
+    if (const_or(plan, "key_block", 0) > 0) {
+        runs.runs = attention_runs(plan, most);
+        return runs;
+    }
     bool reverse = false;
     for (std::int64_t m : choose_rows(plan)) {
         const std::int64_t ctas = runs.runs.size() % 3 == 1 ? least : usual;
         runs.runs.push_back({m, ctas, reverse});
+        runs.runs.back().params = choose_params(plan, runs.runs.size() - 1);
+        // Rows that lie apart take other paths through the copies: in the first small run, and once in five.
+        if (runs.runs.size() % 5 == 4) runs.runs.back().row_gap = kRowGap;
         reverse = !reverse;
     }
-    runs.budget = kBudgetSteps;
     return runs;
 }
 

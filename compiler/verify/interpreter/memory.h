@@ -49,6 +49,7 @@ private:
 // Rectangles of an output tensor, in rows and columns.
 class Cover {
 public:
+    std::int64_t columns = 0;  // of the matrix that the tensor's stores see; 0: its last dimension
     void add(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
         rectangles_.push_back({row, row + rows, column, column + columns});
     }

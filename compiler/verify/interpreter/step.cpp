@@ -65,12 +65,22 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
                            *agent, "wait until the slot is free, then expect");
                 }
                 barrier.bytes += v(0);
-            } else
+            } else {
+                check_release(agent, i, value(*agent, i.index));
                 barrier.arriving.merge(agent->clock);
+            }
             barrier.arrivals += 1;
             barrier_complete(&barrier, object);
             break;
         }
+        case Op::TurnWait:
+            if (cta.turns.erase(v(0)) == 0) return Result::Blocked;
+            break;
+        case Op::TurnPass:
+            if (!cta.turns.insert(v(0)).second)
+                report("check_progress", fmt::format("turn {} is passed twice before it is taken", v(0)), *agent,
+                       "pass to the warpgroup that comes next, once for each of its waits");
+            break;
         case Op::AgentFinished:
             rank.finished += 1;
             break;

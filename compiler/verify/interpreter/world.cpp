@@ -17,9 +17,9 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
     ranks_.resize(world);
     ctas_.resize(std::size_t(world) * ctas);
     for (int rank = 0; rank < world; ++rank) {
-        sizes_.emplace_back(plan_, run.m, rank, 0, run.ctas);
+        sizes_.emplace_back(plan_, run.m, rank, 0, run.ctas, run.params, run.row_gap);
         for (int cta = 0; cta < ctas; ++cta) {
-            const Environment env(plan_, run.m, rank, cta, run.ctas);
+            const Environment env(plan_, run.m, rank, cta, run.ctas, run.params, run.row_gap);
             std::vector<std::int64_t> globals;
             for (const std::string& name : code.globals) globals.push_back(env.values().at(name));
             for (const AgentDef& definition : plan_.agents) {
@@ -27,6 +27,7 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
                 agent.rank = rank, agent.cta = cta, agent.definition = &definition;
                 agent.slots = globals;
                 agent.slots.resize(code.slots);
+                agent.values.resize(code.values);
                 for (std::size_t p = 0; p < code.programs.size(); ++p) {
                     const Program& program = code.programs[p];
                     if (agent_of(plan_, program.definition->name) != &definition) continue;
@@ -175,6 +176,8 @@ std::string World::waits_for(const Agent& agent) const {
         }
     } else if (i.op == Op::FifoReserve) {
         what += fmt::format(": {} claimed, {} completed, {} slots", rank.next_position, rank.forwarded, kFifoSlots);
+    } else if (i.op == Op::TurnWait) {
+        what += fmt::format(" {}", v(0));
     } else if (i.op == Op::FifoWait) {
         what += fmt::format(" {}: {} completed", v(0), rank.forwarded);
     }
@@ -221,6 +224,13 @@ void World::at_end() {
     bool ended = true;
     for (const Agent& agent : agents_) ended = ended && agent.done();
     if (!ended || !findings_.empty()) return;
+    for (const CtaState& cta : ctas_) {
+        if (cta.turns.empty()) continue;
+        report_at("check_progress",
+                  fmt::format("turn {} is passed and never taken (M = {})", *cta.turns.begin(), run_.m), "launch",
+                  "one turn_wait for each turn_pass");
+        return;
+    }
     for (int r = 0; r < plan_.world; ++r) {
         const RankState& rank = ranks_[r];
         for (const auto& [position, command] : rank.commands) {
@@ -234,9 +244,11 @@ void World::at_end() {
         for (int flag : rank.awaited_session_flags) entry_signal(r, flag);
         for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
             const TensorDef& tensor = plan_.tensors[t];
-            if (!tensor.output || tensor.shape.size() != 2 || scattered_.count(tensor.name) != 0) continue;
-            const std::string problem =
-                rank.outputs[t].problem(sizes_[r].value(tensor.shape[0]), sizes_[r].value(tensor.shape[1]));
+            if (!tensor.output || scattered_.count(tensor.name) != 0) continue;
+            std::int64_t elements = 1, columns = rank.outputs[t].columns;
+            for (const Expr& extent : tensor.shape) elements *= sizes_[r].value(extent);
+            if (columns == 0) columns = std::max<std::int64_t>(sizes_[r].value(tensor.shape.back()), 1);
+            const std::string problem = rank.outputs[t].problem(elements / columns, columns);
             if (!problem.empty())
                 report_at("check_exactly_once",
                           fmt::format("tensor {} of rank {} at M = {}: {}", tensor.name, r, run_.m, problem),

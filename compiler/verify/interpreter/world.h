@@ -24,6 +24,8 @@ struct Run {
     std::int64_t m = 0, ctas = 1;
     bool reverse = false;  // order in which agents are tried
     std::int64_t max_steps = 3'000'000;
+    std::map<std::string, std::int64_t> params = {};   // launch arguments beside M
+    std::int64_t row_gap = 0;                          // bytes between the rows of strided tensors
 };
 
 struct Group {
@@ -43,6 +45,8 @@ struct Agent {
     std::deque<Group> groups;
     std::vector<int> mma_open;
     std::deque<std::vector<int>> mma_groups;
+    std::size_t mma_committed = 0;
+    std::vector<std::size_t> values;  // by accumulator or operand: youngest group that uses it, from 1; 0: safe to touch
     std::int64_t seen_posted = 0, seen_completed = 0, seen_finished = 0;  // relay: as of its last poll
     bool done() const { return program >= programs.size(); }
 };
@@ -85,6 +89,7 @@ struct RankState {
 struct CtaState {
     std::vector<SharedSlot> shared;
     std::vector<BarrierState> barriers;
+    std::set<std::int64_t> turns;  // passed and not taken
 };
 
 class World {
@@ -124,6 +129,11 @@ private:
     std::int64_t promised_value(const Agent& agent, const Instruction& i, std::int64_t index, std::int64_t low,
                                 std::int64_t high) const;
     void store_box(Agent* agent, const Instruction& i);
+    // matrix.cpp: what is in flight of matrix operations
+    bool execute_matrix(Agent* agent, const Instruction& i);  // false: not one of its ops
+    void mma_read(Agent* agent, const Instruction& i, bool second);
+    void mma_wait(Agent* agent, const Instruction& i);
+    void check_release(Agent* agent, const Instruction& i, std::int64_t index);
     void bulk_wait(Agent* agent, std::size_t pending, bool reads_only);
 
     // access.cpp: memory

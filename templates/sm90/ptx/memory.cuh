@@ -27,6 +27,8 @@ PLAIT_STORE_AS(store_release_cta, "st.release.cta.global.u64")
 PLAIT_STORE_AS(store_release_gpu, "st.release.gpu.global.u64")
 PLAIT_STORE_AS(store_release_sys, "st.release.sys.global.u64")
 PLAIT_STORE_AS(store_relaxed_gpu, "st.relaxed.gpu.global.u64")
+PLAIT_STORE_AS(store_relaxed_sys, "st.relaxed.sys.global.u64")
+PLAIT_STORE_AS(add_relaxed_gpu, "red.relaxed.gpu.global.add.u64")
 PLAIT_STORE_AS(add_release_cta, "red.release.cta.global.add.u64")
 PLAIT_STORE_AS(add_release_gpu, "red.release.gpu.global.add.u64")
 PLAIT_STORE_AS(add_release_sys, "red.release.sys.global.add.u64")
@@ -48,6 +50,11 @@ PLAIT_FETCH_ADD_AS(fetch_add_acq_rel_gpu, "acq_rel.gpu")
 // Two neighbouring words of shared memory, 8-byte aligned.
 PLAIT_DEVICE void store_shared_pair(u32 address, f32 low, f32 high) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(low), "f"(high) : "memory");
+}
+
+// 16 bytes of ones.
+PLAIT_DEVICE void store_ones(u8* address) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(__cvta_generic_to_global(address)), "r"(0xffffffffu) : "memory");
 }
 
 // True for the one caller that found 0.

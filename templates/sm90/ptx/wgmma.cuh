@@ -9,6 +9,10 @@ namespace plait {
 template <int N, int TransposeB, class T, int TransposeA>
 struct WgmmaShape;
 
+// The same with a in registers: issue(d, const u32 (&a)[4] as a pointer, b, accumulate), k = 16.
+template <int N, int TransposeB, class T>
+struct WgmmaOperandShape;
+
 }  // namespace plait
 
 namespace plait::ptx {
@@ -24,14 +28,17 @@ PLAIT_DEVICE void wgmma_wait_group() {
 
 // Keeps the compiler from moving a use of the accumulator across this point.
 PLAIT_DEVICE void pin(f32& value) { asm volatile("" : "+f"(value)::"memory"); }
+PLAIT_DEVICE void pin(u32& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 // Matrix descriptor, 128-byte swizzle (PTX ISA, "Matrix Descriptor Format"): address >> 4 in bits 0-13, leading byte
 // offset >> 4 in 16-29, stride byte offset >> 4 in 32-45, layout 1 = 128B swizzle in 62-63. Tiles are 1024-byte aligned.
-PLAIT_DEVICE u64 wgmma_descriptor(u32 address, u32 leading_bytes, u32 stride_bytes) {
-    const u32 low = ((address & 0x3ffff) >> 4) | ((leading_bytes >> 4) << 16);
-    const u32 high = (stride_bytes >> 4) | (1u << 30);
+// The upper word is a constant. The lower one takes byte offsets >> 4, as a tile ends below 2^18 like all shared memory;
+// made uniform once, it is all that a tile's descriptors are computed from.
+PLAIT_DEVICE u32 wgmma_descriptor_low(u32 address, u32 leading_bytes) { return broadcast(((address & 0x3ffff) >> 4) | ((leading_bytes >> 4) << 16)); }
+
+PLAIT_DEVICE u64 wgmma_descriptor(u32 low, u32 stride_bytes) {
     u64 descriptor;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"(high));
+    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"((stride_bytes >> 4) | (1u << 30)));
     return descriptor;
 }
 

@@ -45,4 +45,11 @@ PLAIT_DEVICE Flag* own_entered(const Args& args, i64 index) {
     return peer_entered(args, args.launch.local_rank, index);
 }
 
+// What an entered flag holds once a rank has entered launch `epoch`, and the least that such a flag holds then.
+template <class Args>
+PLAIT_DEVICE u64 entered_value(const Args& args, i64 epoch) {
+    return entered_word(static_cast<u64>(epoch), args.launch.signature);
+}
+PLAIT_DEVICE u64 entered_since(i64 epoch) { return entered_word(static_cast<u64>(epoch), 0); }
+
 }  // namespace plait

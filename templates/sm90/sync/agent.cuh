@@ -19,6 +19,7 @@ struct Agent {
     i64 cta, ctas;
     u32 warpgroup, warp, lane;   // warp: of the warpgroup
     bool stopped;                // a wait gave up: this agent signals no more, since a flag implies data
+    i32 work;                    // tile or chunk that it is at, for a stall's record; -1: none
 
     PLAIT_DEVICE bool is_group() const { return warpgroup != 0; }
     PLAIT_DEVICE bool is_thread(u32 of_warpgroup, u32 of_warp) const {
@@ -30,7 +31,7 @@ struct Agent {
 
 PLAIT_DEVICE Agent make_agent() {
     const u32 warp = ptx::broadcast(threadIdx.x / 32);
-    return Agent{blockIdx.x, gridDim.x, warp / 4, warp % 4, threadIdx.x % 32, false};
+    return Agent{blockIdx.x, gridDim.x, warp / 4, warp % 4, threadIdx.x % 32, false, -1};
 }
 
 // Dynamic shared memory of the CTA. Nothing static is declared, so that it starts at the window's first 1024 bytes' end.
@@ -56,6 +57,6 @@ PLAIT_DEVICE void agent_sync(Agent& ag) {
     if (ag.is_group()) ptx::sync_warpgroup(ag.warpgroup);
 }
 
-PLAIT_DEVICE void trace(Agent&, TraceKind, i64) {}
+PLAIT_DEVICE void trace(Agent& ag, TraceKind kind, i64 value) { ag.work = kind == TraceKind::Idle ? -1 : static_cast<i32>(value); }
 
 }  // namespace plait

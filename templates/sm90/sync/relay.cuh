@@ -1,5 +1,6 @@
 // The relay: one thread of CTA 0, the only poller of HostLines (readers of one host line serialise at about one read per
-// microsecond for the whole GPU). It forwards into this GPU's memory: abort, fifo_completed, and the flags of arrivals.
+// microsecond for the whole GPU). It forwards into this GPU's memory: abort, fifo_completed, and the flags of arrivals; and
+// it watches over the launch: who has entered, what peers say of an abort (../../launch_watch.h).
 #pragma once
 #include "flag.cuh"
 #include "launch.cuh"
@@ -12,7 +13,9 @@ struct Relay {
     u64 completed;    // fifo_completed seen
     u64 abort;        // host's abort seen
     u64 forwarded_completed, forwarded_taken;
-    i64 finished = 0; // agents that are done, as of the last poll
+    i64 finished = 0; // agents that are done, as of the last poll; 0 while ranks are still to enter
+    u64 told_by = 0;  // 1 + the peer that told of an abort
+    LaunchWatch watch;
 
     template <class Args>
     PLAIT_DEVICE explicit Relay(const Args& args)
@@ -54,10 +57,15 @@ PLAIT_DEVICE void relay_poll(Agent& ag, const Args& args, Relay& r) {
     const u64 abort = ptx::load_relaxed_sys(&host->abort);
     const u64 completed = ptx::load_relaxed_sys(&host->fifo_completed);
     const u64 posted = ptx::load_relaxed_sys(&host->arrivals_posted);
+    const u64* abort_word =
+        reinterpret_cast<const u64*>(args.launch.workspace[args.launch.local_rank] + abort_word_offset(static_cast<u64>(args.launch.world)));
+    const u64 told_by = ptx::load_relaxed_sys(abort_word);
     acquire_changed(&host->abort, abort, r.abort);
     acquire_changed(&host->fifo_completed, completed, r.completed);
     acquire_changed(&host->arrivals_posted, posted, r.posted);
-    r.finished = agents_finished(ag, args);
+    acquire_changed(abort_word, told_by, r.told_by);
+    watch_entry(ag, args, r.watch);
+    r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
 }
 
 template <class Args>
@@ -67,9 +75,9 @@ PLAIT_DEVICE void relay_next(Agent&, const Args&, Relay& r) {
 
 // Abort and progress go into DeviceState; the ring entries taken go back to the proxy, released after they were read.
 template <class Args>
-PLAIT_DEVICE void relay_forward(Agent&, const Args& args, Relay& r, Scope scope) {
+PLAIT_DEVICE void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     DeviceState* state = args.launch.state;
-    if (r.abort != 0) ptx::store_release(&state->abort, r.abort, scope);
+    spread_abort(ag, args, r.watch, r.abort, r.told_by);
     if (r.completed != r.forwarded_completed) {
         ptx::store_release(&state->fifo_completed, r.completed, scope);
         r.forwarded_completed = r.completed;

@@ -66,9 +66,10 @@ template <class T>
 PLAIT_DEVICE f32 col_at(Agent&, const T* vector, i64 c, i64 cols) {
     return load_inside(vector, c, (c & ~i64{1}) < cols);
 }
+// Element (r, c) of a matrix whose rows lie `pitch` elements apart.
 template <class T>
-PLAIT_DEVICE f32 cell_at(Agent&, const T* matrix, i64 r, i64 c, i64 rows, i64 cols) {
-    return load_inside(matrix + (r < rows ? r * cols : 0), c, r < rows && (c & ~i64{1}) < cols);
+PLAIT_DEVICE f32 cell_at(Agent&, const T* matrix, i64 r, i64 c, i64 rows, i64 cols, i64 pitch) {
+    return load_inside(matrix + (r < rows ? r * pitch : 0), c, r < rows && (c & ~i64{1}) < cols);
 }
 
 }  // namespace plait

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,6 +198,96 @@ TEST_F(Cache, FolderThatCannotBeMadeIsAnErrorWithAHint) {
     } catch (const ArgumentError& error) {
         EXPECT_NE(error.hint().find("PLAIT_CACHE_DIR"), std::string::npos) << error.hint();
     }
+}
+
+TEST_F(Cache, LockThatCannotBeOpenedIsAnErrorWithAHint) {
+    fs::create_directories(ArtifactCache(root_).directory(kKey) + ".lock");
+    try {
+        get();
+        FAIL() << "built";
+    } catch (const ArgumentError& error) {
+        EXPECT_NE(error.message().find("the cache " + root_ + " cannot be written: cannot open lock "), std::string::npos)
+            << error.message();
+        EXPECT_NE(error.hint().find("PLAIT_CACHE_DIR"), std::string::npos) << error.hint();
+    }
+}
+
+// A disk that takes no more, at every size from nothing up: an error that says so, nothing left behind, and a build that
+// works once there is room. The limit of a process stands in for the disk's: write(2) fails in the same place.
+TEST_F(Cache, FullDiskIsAnErrorAndLeavesNothing) {
+    for (const rlim_t room : {0, 5, 300, 1000}) {
+        const pid_t child = fork();
+        if (child == 0) {
+            signal(SIGXFSZ, SIG_IGN);
+            const rlimit limit{room, room};
+            setrlimit(RLIMIT_FSIZE, &limit);
+            int verdict = 1;
+            try {
+                BuiltEntry large = entry(kKey);
+                large.artifact.code = std::string(5000, 'x');
+                ArtifactCache(root_).find_or_build(kKey, [&] { return large; }, &hit_);
+            } catch (const ArgumentError& error) {
+                const bool said = error.message().find("the cache " + root_ + " cannot be written: ") == 0 &&
+                                  error.message().find("File too large") != std::string::npos &&
+                                  error.hint().find("PLAIT_CACHE_DIR") != std::string::npos;
+                verdict = said ? 0 : 2;
+            }
+            _exit(verdict);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0) << "room for " << room << " bytes";
+        EXPECT_FALSE(fs::exists(ArtifactCache(root_).directory(kKey)));
+        EXPECT_FALSE(fs::exists(ArtifactCache(root_).directory(kKey) + ".staging"));
+    }
+    EXPECT_EQ(get().code, "code bytes");
+}
+
+// A cache that was filled elsewhere serves without being written.
+TEST_F(Cache, EntriesAreFoundWhereNothingCanBeWritten) {
+    get();
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit none{0, 0};
+        setrlimit(RLIMIT_FSIZE, &none);
+        _exit(get().code == "code bytes" && hit_ ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+}
+
+// Two compilers made the same thing: strict mode takes one of them, the same on every rank.
+TEST_F(Cache, FindsByWhatAnEntryComputesWhoeverCompiledIt) {
+    const std::string other(64, 'b'), meaning(64, 'c');
+    const auto build = [&](const std::string& key, const std::string& name) {
+        BuiltEntry built = entry(key, "code of " + key);
+        built.artifact.manifest.semantics = meaning;
+        built.code_name = name;
+        ArtifactCache(root_).find_or_build(key, [&] { return built; }, &hit_);
+    };
+    const ArtifactCache cache(root_);
+    EXPECT_FALSE(cache.find_by_semantics(meaning, {"kernel.o"}));
+    build(other, "kernel.o");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.so", "kernel.o"})->manifest.key, other);
+    build(kKey, "kernel.o");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.o"})->manifest.key, kKey);
+    build(std::string(64, 'd'), "kernel.so");
+    EXPECT_EQ(cache.find_by_semantics(meaning, {"kernel.so", "kernel.o"})->manifest.key, std::string(64, 'd'));
+    EXPECT_FALSE(cache.find_by_semantics(meaning, {"kernel.cubin"}));
+    EXPECT_FALSE(cache.find_by_semantics(kKey, {"kernel.o"}));
+}
+
+TEST_F(Cache, DamagedEntryIsNoAnswerByMeaningAndIsCounted) {
+    get();
+    fs::resize_file(file("kernel.o"), 3);
+    int damaged = 0;
+    EXPECT_FALSE(ArtifactCache(root_).find_by_semantics(kKey, {"kernel.o"}, &damaged));
+    EXPECT_EQ(damaged, 1);
+    get();
+    EXPECT_TRUE(ArtifactCache(root_).find_by_semantics(kKey, {"kernel.o"}, &damaged));
+    EXPECT_EQ(damaged, 0);
 }
 
 TEST_F(Cache, ExtraFilesTakeNoPartInTheSums) {

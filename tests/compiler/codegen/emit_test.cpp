@@ -161,6 +161,19 @@ TEST(Emit, PrintsOnlyUsedLetsAndTheEpochsAfterEnter) {
     EXPECT_NE(kernel.find(expected), std::string::npos) << kernel;
 }
 
+// A launch argument beside M is a field of Args and a name wherever it is used, in lets too.
+TEST(Emit, PrintsLaunchArgumentsBesideM) {
+    Plan plan = small_plan();
+    plan.params = {{"keys", 300}, {"unread", 5}};
+    plan.lets.push_back({"key_blocks", "ceil_div(keys, 64)"});
+    plan.programs[0].body.insert(plan.programs[0].body.begin() + 1, make_statement(Op::Let, {"blocks", "key_blocks + 1"}));
+    const std::string kernel = emit(plan).kernel;
+    EXPECT_NE(kernel.find("    i64 keys;   // <= 300\n"), std::string::npos) << kernel;
+    EXPECT_NE(kernel.find("    const i64 keys = args.keys;\n"), std::string::npos) << kernel;
+    EXPECT_LT(kernel.find("const i64 keys = args.keys;"), kernel.find("const i64 key_blocks = ceil_div(keys, 64);"));
+    EXPECT_EQ(kernel.find("args.unread"), std::string::npos) << kernel;
+}
+
 TEST(Emit, NumbersAbortableWaitsInTheOrderOfTheSource) {
     const Plan plan = small_plan();
     const std::string kernel = emit(plan).kernel;

@@ -31,10 +31,19 @@ struct WgmmaShape<8, 1, f16, 0> {
 }
 
 TEST(WgmmaText, ATransposedLeftOperandIsAnotherShape) {
-    const std::string text = wgmma_text({{8, false, "bf16"}, {8, false, "bf16", true}});
+    const std::string text = wgmma_text({{8, false, "bf16"}, {8, false, "bf16", false, true}});
     EXPECT_NE(text.find("WgmmaShape<8, 0, bf16, 0>"), std::string::npos);
     EXPECT_NE(text.find("WgmmaShape<8, 0, bf16, 1>"), std::string::npos);
     EXPECT_NE(text.find("p, 1, 1, 1, 0;}"), std::string::npos) << "imm-trans-a comes before imm-trans-b";
+}
+
+TEST(WgmmaText, PrintsFourRegistersForAnOperandInRegisters) {
+    const std::string text = wgmma_text({{8, true, "bf16", true}});
+    EXPECT_NE(text.find("struct WgmmaOperandShape<8, 1, bf16> {"), std::string::npos) << text;
+    EXPECT_NE(text.find("issue(f32 (&d)[4], const u32* a, u64 b, bool accumulate)"), std::string::npos) << text;
+    EXPECT_NE(text.find("setp.ne.b32 p, %9, 0;"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"}, {%4, %5, %6, %7}, %8, p, 1, 1, 1;}"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)"), std::string::npos) << text;
 }
 
 TEST(WgmmaText, RefusesShapesThatTheInstructionLacks) {
@@ -51,9 +60,10 @@ TEST(WgmmaText, CollectsEachShapeOnceFromNestedBodies) {
         return make_statement(Op::MmaIssue, {cols, transpose, "bf16", "acc", "a_stage[0]", "0", "b_stage[0]", "1"});
     };
     ProgramDef program;
-    program.body = {make_statement(Op::For, {"k", "0", "4", "1"}, {issue("tile_n", "1"), issue("256", "1")}), issue("64", "0")};
+    program.body = {make_statement(Op::For, {"k", "0", "4", "1"}, {issue("tile_n", "1"), issue("256", "1")}), issue("64", "0"),
+                    make_statement(Op::MmaIssueOperand, {"64", "1", "bf16", "acc", "p", "v_stage[0]", "1"})};
     plan.programs = {program};
-    EXPECT_EQ(wgmma_shapes(plan), (std::set<WgmmaShapeKey>{{64, false, "bf16"}, {256, true, "bf16"}}));
+    EXPECT_EQ(wgmma_shapes(plan), (std::set<WgmmaShapeKey>{{64, false, "bf16"}, {64, true, "bf16", true}, {256, true, "bf16"}}));
     plan.consts.clear();
     EXPECT_THROW(wgmma_shapes(plan), InternalError);
 }

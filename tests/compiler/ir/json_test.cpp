@@ -47,6 +47,8 @@ TEST(ScheduleJson, FindingsCarryPointers) {
               "f.json, /shedule: no field `shedule` here\n  | the nearest is `schedule`");
     EXPECT_EQ(graph_error("", R"(, "problem": {"m_max": -1, "n": 1, "k": 1})"),
               "f.json, /problem/m_max: m_max is -1, sizes are not negative");
+    EXPECT_EQ(graph_error("", R"(, "problem": {"m_max": 1, "n": 1, "k": 1, "limits": {"keys": 0}})"),
+              "f.json, /problem/limits/keys: keys is 0, at least 1 is needed");
     EXPECT_EQ(graph_error(R"({"op": "matmull", "result": "c", "inputs": ["a"]})"),
               "f.json, /graph/ops/0/op: no op `matmull`\n  | the nearest is `matmul`");
     EXPECT_EQ(graph_error(R"({"op": "matmul", "result": "c", "inputs": ["a"]})"),

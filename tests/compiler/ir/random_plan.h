@@ -80,6 +80,7 @@ public:
         p.world = pick(9), p.nodes = pick(9), p.locals = pick(9), p.m_max = std::int64_t{1} << pick(62);
         p.threads = pick(512), p.producer_registers = pick(256), p.consumer_registers = pick(256);
         p.consts = some([&] { return Constant{name(), pick(2) != 0 ? INT64_MIN : pick(1000)}; });
+        p.params = some([&] { return ParamDef{name(), 1 + pick(1000)}; });
         p.lets = some([&] { return LetDef{name(), expr_text()}; });
         p.tensors = some([&] { return TensorDef{name(), "bf16", exprs(pick(4)), pick(2) != 0}; });
         p.buffers = some([&] {

@@ -24,11 +24,21 @@ inline ScheduleFile random_schedule(unsigned seed) {
         if (spec.attribute == "value")
             op.value = std::ldexp(static_cast<double>(rng()) - 2e9, static_cast<int>(pick(80)) - 60) / 3;
         if (spec.attribute == "dtype") op.dtype = "f32";
+        if (spec.attribute == "attention") {
+            op.attention.causal = pick(2) != 0;
+            op.attention.causal_offset = static_cast<std::int64_t>(pick(3)) - 1;
+            op.attention.scale = pick(2) == 0 ? 0 : static_cast<double>(rng()) / 7;
+            op.attention.layout = pick(2) != 0 ? "bshd" : "bhsd";
+            op.attention.key_block = 64 * static_cast<std::int64_t>(pick(3));
+            op.attention.rescale_threshold = pick(2) != 0 ? 8 : static_cast<double>(rng()) / 3;
+            op.attention.lse = pick(2) != 0 ? random.name() : "";
+        }
         op.source = pick(2) != 0 ? "ag_gemm.py:12" : "";
         file.graph.ops.push_back(op);
     }
     file.graph.output = random.name();
     file.graph.output_dtype = pick(2) != 0 ? "bf16" : "f16";
+    for (std::size_t i = pick(3); i > 0; --i) file.graph.more_outputs.push_back({random.name(), "f32"});
     for (const KnobSpec& spec : knob_specs()) {
         if (pick(2) == 0) continue;
         const std::int64_t steps = (spec.high - spec.low) / spec.step + 1;
@@ -38,7 +48,8 @@ inline ScheduleFile random_schedule(unsigned seed) {
                                                                                    static_cast<std::size_t>(steps)))));
     }
     file.problem = {static_cast<std::int64_t>(rng()), static_cast<std::int64_t>(pick(10000)),
-                    static_cast<std::int64_t>(pick(10000))};
+                    static_cast<std::int64_t>(pick(10000)), {}};
+    for (std::size_t i = pick(3); i > 0; --i) file.problem.limits[random.name()] = 1 + static_cast<std::int64_t>(pick(10000));
     file.topology = pick(3) == 0 ? "" : pick(2) != 0 ? "2x2" : "topologies/sim 2x2-a.json";
     return file;
 }

@@ -75,7 +75,7 @@ TEST(PlanText, ReadsLikeThePlan) {
 
 TEST(PlanText, RejectsBadTextWithLineAndColumn) {
     EXPECT_EQ(error_of("hello\n"),
-              "plan text, line 2, column 1: expected const, let, tensor, buffer, flags, map, shared, barrier, edge, "
+              "plan text, line 2, column 1: expected const, param, let, tensor, buffer, flags, map, shared, barrier, edge, "
               "role, agent or program");
     EXPECT_EQ(error_of("const K 5\n"), "plan text, line 2, column 9: expected `=`, found `5`");
     EXPECT_EQ(error_of("const K = x\n"),

@@ -52,7 +52,7 @@ TEST(ScheduleText, RejectsWithLineAndColumn) {
     EXPECT_EQ(error_of("topology\n"),
               "schedule text, line 2, column 9: expected the topology, found the end of the line");
     EXPECT_EQ(error_of("tile_m = 5\n"),
-              "schedule text, line 2, column 1: expected input, op, output, numerics, knob, problem or topology");
+              "schedule text, line 2, column 1: expected input, op, output, numerics, knob, problem, limit or topology");
     EXPECT_THROW(parse_schedule(""), ScheduleError);
 }
 

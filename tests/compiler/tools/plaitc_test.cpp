@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "compiler/compile.h"
+#include "compiler/ir/request.h"
 #include "compiler/ir/text.h"
 #include "runtime/artifact/artifact.h"
 #include "runtime/base/files.h"
@@ -66,6 +68,46 @@ TEST_F(Plaitc, ReplacesWhatTheFolderHeldBefore) {
     EXPECT_NO_THROW(load_artifact(folder_ + "/out"));
 }
 
+// A run records what it compiles; plaitc builds it elsewhere; strict mode finds it.
+TEST_F(Plaitc, BuildsWhatARunRecorded) {
+    const std::string path = folder_ + "/requests.jsonl";
+    ScheduleFile file = load_schedule_file(PLAIT_SOURCE_DIR "/schedules/ag_gemm.json");
+    file.problem = {256, 256, 128, {}};
+    CompileOptions live;
+    live.cache_mode = "jit_only";
+    live.record_requests = path;
+    for (const char* label : {"1x2", "2x1"}) {
+        const Topology topology = Topology::simulated(label);
+        compile(file.graph, file.schedule, file.problem, topology, Target::make("host", topology), live);
+    }
+    const Outcome outcome = run("--from-requests " + path + " -o " + folder_ + "/out");
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find("2 requests: 2 built, 0 found, 0 failed"), std::string::npos) << outcome.output;
+    EXPECT_NE(run("--from-requests " + path).output.find("0 built, 2 found"), std::string::npos);
+    for (const auto& entry : fs::directory_iterator(folder_ + "/out")) EXPECT_NO_THROW(load_artifact(entry.path()));
+    CompileOptions production;
+    production.cache_mode = "strict";
+    production.cache_dir = folder_ + "/cache";
+    for (const CompileRequest& r : load_requests(path)) {
+        const Artifact found = compile(r.graph, r.schedule, r.problem, r.topology, r.target, production);
+        EXPECT_EQ(fs::path(found.code_file).filename(), "kernel.so");
+    }
+}
+
+// One request that cannot be built does not keep the others from being built.
+TEST_F(Plaitc, BuildsTheRestWhereOneRecordedRequestFails) {
+    ScheduleFile file = load_schedule_file(PLAIT_SOURCE_DIR "/schedules/ag_gemm.json");
+    const Topology topology = Topology::simulated("1x2");
+    file.problem = {256, 256, 128, {}};
+    CompileRequest good{file.graph, file.schedule, file.problem, topology, Target::make("host", topology)}, bad = good;
+    bad.problem.k = 127;
+    write_file_atomically(folder_ + "/requests.jsonl", print_request(bad) + "\n" + print_request(good) + "\n");
+    const Outcome outcome = run("--from-requests " + folder_ + "/requests.jsonl");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.output.find("2 requests: 1 built, 0 found, 1 failed"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("k = 127"), std::string::npos) << outcome.output;
+}
+
 #else
 TEST_F(Plaitc, WithoutTheHostCompilerSaysWhatToInstall) {
     const Outcome outcome = run(kSmall + " --target host -o " + folder_ + "/out");
@@ -108,6 +150,9 @@ TEST_F(Plaitc, PrintsWhatIsWrongAndWhatToDo) {
         {"schedules/ag_gemm.json --target sm_80 --print plan", "targets are sm_90a and host"},
         {"schedules/missing.json --print plan", "cannot read"},
         {"schedules/ag_gemm.json", "give -o DIR"},
+        {"", "give a schedule file or --from-requests FILE"},
+        {"--from-requests missing.jsonl", "cannot read missing.jsonl"},
+        {"--from-requests missing.jsonl --shape M=8", "takes what was recorded"},
     };
     for (const auto& [arguments, expected] : cases) {
         const Outcome outcome = run(arguments);

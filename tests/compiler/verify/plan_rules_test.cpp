@@ -42,6 +42,11 @@ TEST_F(CheckNames, ANameDeclaredTwice) {
         ->insert(program_body(&plan, "compute_loader")->begin() + 1, make_statement(Op::Let, {"epoch", "1"}));
     expect("check_names", "`epoch` is declared twice");
 }
+TEST_F(CheckNames, ALaunchArgumentThatNoTensorGives) {
+    plan.params = {{"keys", 64}, {"batch", 0}};
+    expect("check_names", "param `keys` is no extent of an input tensor");
+    expect("check_names", "param `batch` has max = 0");
+}
 TEST_F(CheckNames, AssignmentToWhatIsNoVar) {
     set_operand(&plan, "inter_send_sender", Op::Assign, "name", "bank");
     expect("check_names", "`bank` is assigned and no var");

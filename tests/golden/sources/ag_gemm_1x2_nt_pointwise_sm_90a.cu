@@ -42,11 +42,11 @@ struct Args {
     TensorMap c_map[2];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, bias, 248);
-PLAIT_AT_OFFSET(Args, residual, 256);
-PLAIT_AT_OFFSET(Args, c6, 264);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, bias, 256);
+PLAIT_AT_OFFSET(Args, residual, 264);
+PLAIT_AT_OFFSET(Args, c6, 272);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 704);
 PLAIT_AT_OFFSET(Args, c_map, 832);
@@ -84,7 +84,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     Pipe<pieces> drain;
     // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
     for (i64 p = 1; p < locals; p += 1) {
-        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), epoch - 1, Scope::System, 0);
+        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), entered_since(epoch - 1), Scope::System, 0);
     }
     // own shard to the other ranks of this node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -183,7 +183,7 @@ PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Relay, 0);
     const i64 epoch = enter(ag, args);
     for (i64 p = 1; p < locals; p += 1) {
-        signal_set(ag, peer_entered(args, (local + p) % locals, rank), epoch, Scope::System);
+        signal_set(ag, peer_entered(args, (local + p) % locals, rank), entered_value(args, epoch), Scope::System);
     }
     Relay relay(args);
     for (;;) {
@@ -359,6 +359,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c6, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -368,6 +374,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -397,5 +404,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }

@@ -41,13 +41,13 @@ struct Args {
     TensorMap c_map[2];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, a, 232);
-PLAIT_AT_OFFSET(Args, b, 240);
-PLAIT_AT_OFFSET(Args, c, 248);
-PLAIT_AT_OFFSET(Args, a_map, 256);
-PLAIT_AT_OFFSET(Args, b_map, 640);
-PLAIT_AT_OFFSET(Args, c_map, 768);
-static_assert(sizeof(Args) == 1024);
+PLAIT_AT_OFFSET(Args, a, 240);
+PLAIT_AT_OFFSET(Args, b, 248);
+PLAIT_AT_OFFSET(Args, c, 256);
+PLAIT_AT_OFFSET(Args, a_map, 320);
+PLAIT_AT_OFFSET(Args, b_map, 704);
+PLAIT_AT_OFFSET(Args, c_map, 832);
+static_assert(sizeof(Args) == 1088);
 
 struct Shared {
     alignas(1024) Bytes<16384> a_stage[4];
@@ -85,14 +85,14 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     if (worker == 0) {
         for (i64 d = 1; d < nodes; d += 1) {
             const i64 position = fifo_reserve(ag, args, 0);
-            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, 0), 0, entered_offset(rank), epoch);
+            fifo_write(ag, args, position, (node + d) % nodes * locals + local, area_offset(args, a_full_offset, 0), 0, entered_offset(rank), entered_value(args, epoch));
             fifo_publish(ag, args, position, Scope::System);
             last = position + 1;
         }
     }
     // a bank is free once its readers, two launches ago, are done: rail peers have entered the launch after
     for (i64 d = 1; d < nodes; d += 1) {
-        wait_flag(ag, args, own_entered(args, (node + d) % nodes * locals + local), epoch - 1, Scope::System, 1);
+        wait_flag(ag, args, own_entered(args, (node + d) % nodes * locals + local), entered_since(epoch - 1), Scope::System, 1);
     }
     // own shard, staged for the NIC, then over the network once per node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -151,7 +151,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     Pipe<pieces> drain;
     // a bank is free once its readers, two launches ago, are done: peers have entered the launch after
     for (i64 p = 1; p < locals; p += 1) {
-        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), epoch - 1, Scope::System, 4);
+        wait_flag(ag, args, own_entered(args, node * locals + (local + p) % locals), entered_since(epoch - 1), Scope::System, 4);
     }
     // own shard to the other ranks of this node
     for (i64 chunk = worker; chunk < chunks; chunk += workers) {
@@ -290,7 +290,7 @@ PLAIT_AGENT void protocol_relay(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Relay, 0);
     const i64 epoch = enter(ag, args);
     for (i64 p = 1; p < locals; p += 1) {
-        signal_set(ag, peer_entered(args, (local + p) % locals, rank), epoch, Scope::System);
+        signal_set(ag, peer_entered(args, (local + p) % locals, rank), entered_value(args, epoch), Scope::System);
     }
     Relay relay(args);
     for (;;) {
@@ -454,6 +454,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.c, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -465,6 +471,7 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
     if (host_cta->agent_index == 0) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -499,5 +506,5 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
         }
     }
     cta_barrier(ag);
-    if (host_cta->agent_index == 0) leave(ag, args);
+    if (cta_any(ag, host_cta->agent_index == 0 && leave(ag, args))) invalidate_outputs(ag, args);
 }

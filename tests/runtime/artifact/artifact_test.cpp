@@ -23,6 +23,7 @@ Manifest sample() {
     m.tensors = {{"a", "bf16", {"shard", "K"}, false, 128}, {"c", "bf16", {"M", 64}, true, 136}};
     m.maps = {{"a_map", "bf16", 1, "workspace", "shard * 2", {"K", "shard", 8}, {"K * 2", 4096}, {64, 64, 1}, 192}};
     m.wait_sites = {{1, "compute", "loader", "a_ready"}};
+    m.flags = {{"a_ready", 4096, 32}};
     m.registers = 168, m.ptxas_messages = {"0 bytes spill"};
     return m;
 }
@@ -67,6 +68,9 @@ TEST(Manifest, JsonRoundTrips) {
     EXPECT_EQ(again.maps[0].extent[1].print(), "shard");
     EXPECT_TRUE(again.tensors[1].output);
     EXPECT_EQ(again.wait_sites[0].flag, "a_ready");
+    EXPECT_EQ(again.flags[0].name, "a_ready");
+    EXPECT_EQ(again.flags[0].offset, 4096u);
+    EXPECT_EQ(again.flags[0].count, 32u);
 }
 
 TEST(Manifest, RefusesContradictions) {
@@ -86,7 +90,7 @@ TEST(Manifest, RefusesContradictions) {
               "m, /maps/0/args_offset: map a_map[1] at 18446744073709551615 does not fit into 1024 bytes of arguments");
     EXPECT_EQ(after([](Manifest& m) { m.tensors[1].name = "a"; }), "m, /tensors/1/name: tensor a stands twice");
     EXPECT_EQ(after([](Manifest& m) { m.tensors[0].dtype = "f8"; }),
-              "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32");
+              "m, /tensors/0/dtype: dtype `f8` is none of bf16, f16, f32, i32");
     EXPECT_EQ(after([](Manifest& m) { m.maps[0].memory = "b"; }),
               "m, /maps/0/memory: map a_map[1] lies in `b`, which is neither a tensor nor workspace");
     EXPECT_EQ(after([](Manifest& m) { m.maps[0].box = {64}; }), "m, /maps/0/box: 1 numbers, 3 are needed");

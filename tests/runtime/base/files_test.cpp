@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,31 @@ TEST(Files, FailedReplaceLeavesNoTemporaryFile) {
     make_directories(folder / "target/full");
     EXPECT_THROW(write_file_atomically(folder / "target", "x"), ArgumentError);
     EXPECT_EQ(entries(folder.path()), 1u);
+}
+
+// A disk that is full in the middle of a write; the limit of a process fails at the same call.
+TEST(Files, FullDiskKeepsTheOldContentAndLeavesNoTemporaryFile) {
+    const TemporaryDirectory folder;
+    write_file_atomically(folder / "file", "old");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{100, 100};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        try {
+            write_file_atomically(folder / "file", std::string(1000, 'x'));
+        } catch (const ArgumentError& error) {
+            const bool said = error.message().starts_with("cannot write " + (folder / "file")) &&
+                              error.message().ends_with("File too large");
+            ::_exit(said ? 0 : 1);
+        }
+        ::_exit(2);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(read_file(folder / "file"), "old");
+    EXPECT_EQ(entries(folder / "."), 1u);
 }
 
 TEST(Files, ReadersNeverSeeATornFile) {
@@ -143,6 +169,37 @@ TEST(FileLock, KilledHolderBlocksNobody) {
     EXPECT_NO_THROW(FileLock(path, 1000ms));
     ::close(ready[0]);
     ::close(ready[1]);
+}
+
+TEST(AddLineOnce, KeepsEveryLineOfManyProcessesOnce) {
+    const TemporaryDirectory folder;
+    const std::string path = folder.path() + "/made/lines.jsonl";
+    std::vector<pid_t> children;
+    for (int i = 0; i < 8; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            for (int line = 0; line < 5; ++line) add_line_once(path, "line " + std::to_string(line));
+            add_line_once(path, "own " + std::to_string(i));
+            ::_exit(0);
+        }
+        children.push_back(child);
+    }
+    for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+    const std::string text = read_file(path);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 13) << text;
+    for (int line = 0; line < 5; ++line) EXPECT_NE(text.find("line " + std::to_string(line) + "\n"), std::string::npos);
+    for (int i = 0; i < 8; ++i) EXPECT_NE(text.find("own " + std::to_string(i) + "\n"), std::string::npos);
+}
+
+// A writer killed in the middle of a line leaves a part without an end.
+TEST(AddLineOnce, RemovesWhatADeadWriterLeftOfALine) {
+    const TemporaryDirectory folder;
+    const std::string path = folder.path() + "/lines.jsonl";
+    write_file_atomically(path, "whole\nhal");
+    add_line_once(path, "half");
+    EXPECT_EQ(read_file(path), "whole\nhalf\n");
+    add_line_once(path, "whole");
+    EXPECT_EQ(read_file(path), "whole\nhalf\n");
 }
 
 }  // namespace

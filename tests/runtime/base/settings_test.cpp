@@ -42,6 +42,8 @@ TEST(Settings, DefaultsWhereTheEnvironmentSaysNothing) {
     const Settings settings = Settings::from_environment();
     EXPECT_EQ(settings.cache_dir, "/home/someone/.cache/plait");
     EXPECT_EQ(settings.dump, "");
+    EXPECT_EQ(settings.cache_mode, "auto");
+    EXPECT_EQ(settings.record_requests, "");
     EXPECT_EQ(settings.log, "warning");
     env.set("XDG_CACHE_HOME", "/cache");
     EXPECT_EQ(Settings::from_environment().cache_dir, "/cache/plait");
@@ -82,7 +84,8 @@ void clear_launchers(Environment& env) {
     for (const char* name :
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
           "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_PROCID",
-          "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}) {
+          "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_ID",
+          "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "PMIX_NAMESPACE"}) {
         env.clear(name);
     }
 }
@@ -105,6 +108,37 @@ TEST(LauncherEnvironment, ReadsTorchrunSlurmAndOpenMpi) {
     EXPECT_EQ(launcher.launcher, "torchrun");
     EXPECT_EQ(launcher.world, 2);
     EXPECT_EQ(launcher.address, "node0:29500");
+}
+
+TEST(LauncherEnvironment, FindsRankZeroFromSlurmsNodeList) {
+    const std::pair<const char*, const char*> lists[] = {{"node7", "node7"},
+                                                         {"node7,node9", "node7"},
+                                                         {"node[03-07,11],gpu1", "node03"},
+                                                         {"a[9,12]-ib,b", "a9-ib"}};
+    for (const auto& [list, first] : lists) {
+        Environment env;
+        clear_launchers(env);
+        env.set("SLURM_PROCID", "3"), env.set("SLURM_NTASKS", "8"), env.set("SLURM_JOB_ID", "41");
+        env.set("SLURM_JOB_NODELIST", list);
+        const std::string address = LauncherEnvironment::from_environment().address;
+        EXPECT_EQ(address.substr(0, address.find(':')), first) << list;
+        env.set("SLURM_PROCID", "0");
+        EXPECT_EQ(LauncherEnvironment::from_environment().address, address) << "all ranks say the same";
+        env.set("SLURM_JOB_ID", "42");
+        EXPECT_NE(LauncherEnvironment::from_environment().address, address) << "another job has another port";
+        env.set("MASTER_ADDR", "chosen"), env.set("MASTER_PORT", "1234");
+        EXPECT_EQ(LauncherEnvironment::from_environment().address, "chosen:1234");
+    }
+}
+
+TEST(LauncherEnvironment, KnowsOpenMpisRankZeroOnOneMachineAlone) {
+    Environment env;
+    clear_launchers(env);
+    env.set("OMPI_COMM_WORLD_RANK", "1"), env.set("OMPI_COMM_WORLD_SIZE", "2"), env.set("PMIX_NAMESPACE", "job-1");
+    env.set("OMPI_COMM_WORLD_LOCAL_RANK", "1"), env.set("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+    EXPECT_EQ(LauncherEnvironment::from_environment().address.substr(0, 10), "localhost:");
+    env.set("OMPI_COMM_WORLD_LOCAL_SIZE", "1");
+    EXPECT_EQ(LauncherEnvironment::from_environment().address, "");
 }
 
 TEST(LauncherEnvironment, RejectsNonsense) {

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace plait {
 namespace {
@@ -42,6 +43,24 @@ void FakeDriver::set_capturing(cu::Stream stream, bool capturing) {
         capturing_.insert(stream);
     else
         capturing_.erase(stream);
+}
+
+void FakeDriver::hold_copies(bool hold) {
+    const std::lock_guard lock(mutex_);
+    hold_ = hold;
+}
+
+int FakeDriver::abandoned_copies() const {
+    const std::lock_guard lock(mutex_);
+    return abandoned_;
+}
+
+cu::Result FakeDriver::now_or_held(cu::Stream stream, std::function<void()> work) {
+    if (hold_)
+        held_[stream].push_back(std::move(work));
+    else
+        work();
+    return cu::kSuccess;
 }
 
 void FakeDriver::set_parameter_bytes(std::size_t bytes) {
@@ -327,10 +346,9 @@ void FakeDriver::fill_memory(Driver& driver) {
         return cu::kSuccess;
     };
     driver.copy_async = [this](cu::DevicePointer destination, cu::DevicePointer source, std::size_t bytes,
-                               cu::Stream) -> cu::Result {
+                               cu::Stream stream) -> cu::Result {
         FAKE_BEGIN(begin("copy_async"));
-        std::memmove(at(destination), at(source), bytes);
-        return cu::kSuccess;
+        return now_or_held(stream, [=] { std::memmove(at(destination), at(source), bytes); });
     };
     driver.set_bytes_async = [this](cu::DevicePointer destination, unsigned char value, std::size_t bytes,
                                     cu::Stream) -> cu::Result {
@@ -348,10 +366,12 @@ void FakeDriver::fill_streams(Driver& driver) {
     };
     driver.stream_destroy = [this](cu::Stream stream) -> cu::Result {
         FAKE_BEGIN(begin("stream_destroy"));
+        abandoned_ += static_cast<int>(held_[stream].size());
         return drop("stream", stream);
     };
     driver.stream_synchronize = [this](cu::Stream stream) -> cu::Result {
         FAKE_BEGIN(begin("stream_synchronize"));
+        for (const auto& work : std::exchange(held_[stream], {})) work();
         if (capturing_.count(stream) == 0) return cu::kSuccess;
         ++violations_;
         return cu::kErrorStreamCaptureFirst;
@@ -373,11 +393,12 @@ void FakeDriver::fill_streams(Driver& driver) {
         *status = capturing_.count(stream) > 0 ? cu::CaptureStatus::Active : cu::CaptureStatus::None;
         return cu::kSuccess;
     };
-    driver.stream_write_value = [this](cu::Stream, cu::DevicePointer address, std::uint64_t value,
+    driver.stream_write_value = [this](cu::Stream stream, cu::DevicePointer address, std::uint64_t value,
                                        unsigned) -> cu::Result {
         FAKE_BEGIN(begin("stream_write_value"));
-        __atomic_store_n(static_cast<std::uint64_t*>(at(address)), value, __ATOMIC_RELEASE);
-        return cu::kSuccess;
+        return now_or_held(stream, [=] {
+            __atomic_store_n(static_cast<std::uint64_t*>(at(address)), value, __ATOMIC_RELEASE);
+        });
     };
     driver.exchange_capture_mode = [this](cu::CaptureMode* mode) -> cu::Result {
         FAKE_BEGIN(begin("exchange_capture_mode"));
@@ -397,12 +418,15 @@ void FakeDriver::fill_streams(Driver& driver) {
         FAKE_BEGIN(begin("event_record"));
         const bool external = (flags & cu::kEventRecordExternal) != 0;
         if (external && capturing_.count(stream) == 0) return cu::kErrorInvalidValue;
+        recorded_[event] = stream;
         log_.push_back(
             fmt::format("record {} event {}{}", fmt::ptr(stream), fmt::ptr(event), external ? " external" : ""));
         return cu::kSuccess;
     };
-    driver.event_query = [this](cu::Event) -> cu::Result {
+    driver.event_query = [this](cu::Event event) -> cu::Result {
         FAKE_BEGIN(unsafe("event_query"));
+        const auto stream = recorded_.find(event);
+        if (stream != recorded_.end() && !held_[stream->second].empty()) return cu::kErrorNotReady;
         return cu::kSuccess;
     };
     driver.event_synchronize = [this](cu::Event) -> cu::Result {

@@ -47,6 +47,10 @@ public:
     // The call of `member` that comes after `calls` more of them fails, once.
     void fail(const std::string& member, cu::Result result, int calls = 0);
     void set_capturing(cu::Stream stream, bool capturing);
+    // Copies and stream writes wait until their stream is synchronised, as on a busy device; those of a stream that was
+    // destroyed before are counted.
+    void hold_copies(bool hold);
+    int abandoned_copies() const;
     void set_parameter_bytes(std::size_t bytes);
 
     int calls(const std::string& member) const;
@@ -63,6 +67,7 @@ private:
     friend struct FakeEntries;
 
     cu::Result begin(const std::string& member);
+    cu::Result now_or_held(cu::Stream stream, std::function<void()> work);
     cu::Result unsafe(const std::string& member);  // begin(), refused under capture
     template <typename Handle>
     Handle make(const std::string& kind);
@@ -83,6 +88,10 @@ private:
     std::map<std::uint64_t, std::size_t> sizes_;  // of reservations, mappings, allocations
     std::map<std::uint64_t, int> files_;          // handle -> memory file
     std::set<cu::Stream> capturing_;
+    bool hold_ = false;
+    int abandoned_ = 0;
+    std::map<cu::Stream, std::vector<std::function<void()>>> held_;
+    std::map<cu::Event, cu::Stream> recorded_;  // while copies are held
     std::map<std::thread::id, cu::CaptureMode> modes_;
     std::map<std::thread::id, std::vector<cu::Context>> contexts_;
     std::map<int, int> retained_;

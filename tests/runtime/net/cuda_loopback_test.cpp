@@ -129,6 +129,35 @@ TEST_P(CudaLoopbackTest, PrimesEveryPathAndGivesEverythingBack) {
     for (const auto& [kind, count] : fake.live()) EXPECT_NE(kind, "event") << count;
 }
 
+// The owner unmaps the workspaces when the session is gone.
+TEST_P(CudaLoopbackTest, EndsOnlyAfterItsCopies) {
+    open(GetParam());
+    memories[0][1000] = 77;
+    fake.hold_copies(true);
+    ASSERT_TRUE(sessions[0]->try_post(put(0, 512)));
+    step(2);
+    EXPECT_TRUE(completed.empty());
+    sessions.clear();
+    EXPECT_EQ(fake.abandoned_copies(), 0);
+    EXPECT_EQ(memories[1][20'000], 77);
+}
+
+// A proxy stops when nothing is under way; an announcement that found no room must count as under way.
+TEST_P(CudaLoopbackTest, APutIsCompleteOnlyOnceItIsAnnounced) {
+    if (GetParam() == NetworkContract::Ordered) return;  // announces with the copy
+    open(GetParam());
+    std::uint64_t posted = 0;
+    for (int round = 0; round < 2000; ++round) {  // the receiver never looks: its mailbox runs full
+        if (sessions[0]->try_post(put(posted, 16))) ++posted;
+        sessions[0]->step(&completed, &arrivals);
+    }
+    ASSERT_LT(posted, 2000u);
+    EXPECT_EQ(completed.size() + 4, posted);  // what fills the queue has been copied, but nobody knows of it
+    step(10);
+    EXPECT_EQ(completed.size(), posted);
+    EXPECT_EQ(arrivals.size(), posted);
+}
+
 TEST_P(CudaLoopbackTest, ChecksBoundsAndReach) {
     open(GetParam());
     PutRequest request = put(0, 512);

@@ -108,6 +108,19 @@ TEST_F(RcTest, GoesOnAfterTheProviderRefusedPartOfABatch) {
     EXPECT_EQ(fake.work_requests, 40u);  // nothing twice, nothing lost
 }
 
+// The part that it took had no signalled work request: it never gave its room back.
+TEST_F(RcTest, GoesOnWhereTheProviderHoldsLessThanABatch) {
+    fake.provider_depth = 10;
+    open([](RcOptions* options) {
+        options->send_depth = 16;
+        options->max_message_bytes = 64;
+    });
+    ASSERT_TRUE(sessions[0]->try_post(put(0, 64 * 12)));  // 13 work requests
+    step(2000);
+    EXPECT_EQ(completed.size(), 1u);
+    EXPECT_EQ(fake.work_requests, 13u);
+}
+
 TEST_F(RcTest, FailedCompletionNamesRankPeerNicQueuePairAndStatus) {
     open();
     fake.break_next_send(IBV_WC_RETRY_EXC_ERR);

@@ -221,6 +221,7 @@ int FakeVerbs::post(QueuePair& queue_pair, Work work, LoopbackWork bytes, std::u
     if (const int error = error_of("post")) return error;
     if (queue_pair.state != IBV_QPS_RTS) return EINVAL;
     if (refuse_every != 0 && ++posts_ % refuse_every == 0) return ENOMEM;
+    if (provider_depth != 0 && queue_pair.works.size() - queue_pair.reclaimed >= provider_depth) return ENOMEM;
     ++work_requests;
     signalled += work.signalled;
     if (queue_pair.broken)
@@ -263,6 +264,7 @@ void FakeVerbs::progress() {
             Work& work = queue_pair.works[completion.id];
             if (next_status_ != IBV_WC_SUCCESS) work.status = std::exchange(next_status_, IBV_WC_SUCCESS);
             if (!work.signalled && work.status == IBV_WC_SUCCESS) continue;
+            queue_pair.reclaimed = completion.id + 1;
             ibv_wc out = {};
             out.wr_id = work.id;
             out.status = work.status;

@@ -27,6 +27,8 @@ public:
     ibv_device_attr device = {};
     std::uint32_t efa_caps = 0xf, efa_max_message = 1 << 20;
     std::uint64_t refuse_every = 0;  // n > 0: every n-th post is refused with ENOMEM
+    // n > 0: a queue pair holds n work requests; room comes back up to the youngest signalled one that has completed.
+    std::uint64_t provider_depth = 0;
     // The n-th (from 0) call of `call` fails with `error`.
     void fail(const std::string& call, int error, int nth = 0) { failures_[call] = {nth, error}; }
     // The next completion of a send on any queue pair has this status.
@@ -55,6 +57,7 @@ private:
         ibv_cq *send_cq = nullptr, *recv_cq = nullptr;
         std::unique_ptr<LoopbackNic> nic;
         std::vector<Work> works;
+        std::uint64_t reclaimed = 0;
         std::deque<std::uint64_t> receives;
         std::uint32_t peer = 0;  // RC: from ibv_modify_qp
         ibv_qp_state state = IBV_QPS_RESET;

@@ -129,5 +129,34 @@ TEST(Proxy, RejectsRingsThatAreNoPowerOfTwo) {
     EXPECT_THROW(TransferProxy(ProxyRings{}, bench.session, *bench.memory), ArgumentError);
 }
 
+// A kernel that gives up leaves positions that never come: the notice does not wait for them.
+TEST(TransferProxy, TellsOtherNodesOfAnAbortOnceAndPastAGapInTheRing) {
+    ProxyBench bench;
+    TransferProxy proxy(bench.rings(), bench.session, *bench.memory);
+    proxy.set_abort_notice(abort_notice(1, 6, 2));
+    bench.publish(1);  // position 0 never comes
+    proxy.step();
+    EXPECT_TRUE(bench.session.posted.empty());
+    bench.session.accept_up_to = 1;
+    bench.memory->store_release(&bench.lines.told, 1);
+    EXPECT_TRUE(proxy.step());
+    bench.session.accept_up_to = 8;
+    EXPECT_TRUE(proxy.step());
+    proxy.step();
+    ASSERT_EQ(bench.session.posted.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+        const PutRequest& put = bench.session.posted[i];
+        EXPECT_EQ(put.destination_rank, 3 + 2 * i);  // its rail peers
+        EXPECT_EQ(put.source_offset, told_offset(6, 1));
+        EXPECT_EQ(put.destination_offset, told_offset(6, 1));
+        EXPECT_EQ(put.bytes, sizeof(StallRecord));
+        EXPECT_EQ(put.signal_offset, abort_word_offset(6));
+        EXPECT_EQ(put.signal_value, 2u);
+        bench.session.complete_next.push_back(put.id);
+    }
+    proxy.step();  // its completion is none of the ring's
+    EXPECT_EQ(proxy.completed_prefix(), 0u);
+}
+
 }  // namespace
 }  // namespace plait

@@ -85,15 +85,35 @@ TEST(ProxyThread, SleepsWhenIdleAndSpinsWhileALaunchIsInFlight) {
     ProxyBench bench;
     ProxyThreadOptions options;
     options.spin_ns = 0;
+    std::atomic<bool> under_way{false};
+    options.launch_under_way = [&] { return under_way.load(); };
     ProxyThread thread(proxy_of(bench), options);
     ASSERT_TRUE(eventually([&] { return thread.sleeps() > 3; }));
-    thread.launch_begins();
+    under_way = true;
     std::this_thread::sleep_for(1ms);
     const std::uint64_t sleeps = thread.sleeps(), rounds = thread.rounds();
     ASSERT_TRUE(eventually([&] { return thread.rounds() > rounds + 1000; }));
     EXPECT_EQ(thread.sleeps(), sleeps);
-    thread.launch_ends();
+    under_way = false;
     ASSERT_TRUE(eventually([&] { return thread.sleeps() > sleeps + 3; }));
+}
+
+TEST(ProxyThread, WakingEndsAPauseAndStartsAnotherSpin) {
+    ProxyBench bench;
+    ProxyThreadOptions options;
+    options.spin_ns = 3'600'000'000'000;
+    options.idle_poll_ns = 3'600'000'000'000;
+    ProxyThread thread(proxy_of(bench), options);
+    std::this_thread::sleep_for(1ms);
+    const std::uint64_t rounds = thread.rounds();
+    thread.wake();
+    ASSERT_TRUE(eventually([&] { return thread.rounds() > rounds + 1000; }));
+    EXPECT_EQ(thread.sleeps(), 0u);
+    options.spin_ns = 0;
+    ProxyThread sleeper(proxy_of(bench), options);
+    ASSERT_TRUE(eventually([&] { return sleeper.sleeps() == 1; }));
+    sleeper.wake();
+    ASSERT_TRUE(eventually([&] { return sleeper.sleeps() == 2; }));
 }
 
 TEST(ProxyThread, HundredCreateAndDestroyCycles) {

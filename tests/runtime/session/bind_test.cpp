@@ -101,11 +101,29 @@ TEST(TensorShapes, ShortAndEmptyShardsOfTheLastRanks) {
     EXPECT_EQ(tensor_shapes(manifest, place_of(3, 2, 2), 2)[2], (Shapes{2, 24}));
 }
 
+TEST(LaunchSignature, TellsValuesOfMAndArtifactsApart) {
+    Manifest manifest = gather_manifest();
+    const std::uint64_t at_50 = launch_signature(manifest, 50);
+    EXPECT_EQ(at_50, launch_signature(manifest, 50));
+    EXPECT_LE(at_50, kSignatureMask);
+    for (std::int64_t m : {0, 49, 51, 50 + (1 << 19), 50 + (1 << 20) - 1}) EXPECT_NE(launch_signature(manifest, m), at_50) << m;
+    for (std::int64_t keys : {0, 1, 2, 1 << 19}) {
+        const std::uint64_t here = launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys}});
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", 3}, {"keys", keys + 1}}));
+        EXPECT_NE(here, launch_signature(manifest, 50, {{"batch", keys + 7}, {"keys", 3}}));
+    }
+    manifest.semantics = "another";
+    EXPECT_NE(launch_signature(manifest, 50), at_50);
+    EXPECT_EQ(entered_epoch(entered_word(7, at_50)), 7u);
+    EXPECT_LT(entered_word(7, kSignatureMask), entered_word(8, 0));
+}
+
 TEST(BindArguments, WritesLaunchPointersAndMaps) {
     Bound bound(50);
     bound.launch.rank = 3;
     const auto args = bound.bind();
     ASSERT_EQ(args.size(), static_cast<std::size_t>(bound.manifest.args_bytes));
+    bound.launch.signature = launch_signature(bound.manifest, 50);
     EXPECT_EQ(std::memcmp(args.data(), &bound.launch, sizeof(Launch)), 0);
     for (std::size_t i = 0; i < 3; ++i) {
         void* pointer;
@@ -156,6 +174,82 @@ TEST(BindArguments, RefusesWrongTensorsByName) {
 TEST(BindArguments, RefusesMBeyondTheArtifact) {
     EXPECT_TRUE(contains(Bound(65).refusal(), "M = 65 is outside of 0..64"));
     EXPECT_TRUE(contains(Bound(-1).refusal(), "M = -1"));
+}
+
+// b's rows may lie apart; a's may not.
+struct BoundApart : Bound {
+    explicit BoundApart(std::int64_t pitch) : Bound(50) {
+        manifest.tensors[1].pitch = "b_pitch";
+        manifest.tensors[1].pitch_offset = static_cast<std::uint64_t>(manifest.args_bytes);
+        manifest.args_bytes += 8;
+        manifest.maps.resize(1);
+        manifest.maps[0].memory = "b";
+        manifest.maps[0].extent = {24, 32, 1};
+        manifest.maps[0].stride_bytes = {"b_pitch", "b_pitch * 32"};
+        tensors[1].pitch = pitch;
+    }
+};
+
+TEST(BindArguments, RowsThatLieApartGiveMapsAndKernelTheirDistance) {
+    for (const auto& [pitch, expected] : {std::pair{64, 64u}, {0, 48u}, {48, 48u}, {4096, 4096u}}) {
+        BoundApart bound(pitch);
+        const std::vector<unsigned char> args = bound.bind();
+        std::int64_t given = 0;
+        std::memcpy(&given, args.data() + bound.manifest.tensors[1].pitch_offset, sizeof(given));
+        EXPECT_EQ(given, expected);
+        EXPECT_EQ(bound.map(args, 0).stride_bytes[0], expected);
+    }
+    BoundApart one_row(4096);  // nothing steps from row to row: its stride says nothing
+    one_row.manifest.tensors[1].shape = {1, 24};
+    one_row.tensors[1].shape = {1, 24};
+    one_row.manifest.maps[0].extent[1] = 1;
+    EXPECT_EQ(one_row.map(one_row.bind(), 0).stride_bytes[0], 48u);
+}
+
+TEST(BindArguments, RefusesDistancesOfRowsThatNoMapTakes) {
+    EXPECT_TRUE(contains(BoundApart(56).refusal(), "rows of tensor `b` are 48 bytes long and lie 56 bytes apart, not a multiple of 16"));
+    EXPECT_TRUE(contains(BoundApart(32).refusal(), "lie 32 bytes apart: they overlap"));
+    Bound contiguous(50);
+    contiguous.tensors[1].pitch = 64;
+    EXPECT_TRUE(contains(contiguous.refusal(), "lie 64 bytes apart, and this artifact takes contiguous rows"));
+    EXPECT_TRUE(contains(contiguous.refusal(), "pass a contiguous copy"));
+}
+
+TEST(BindArguments, SpansOfTensorsIncludeTheGapsBetweenRows) {
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {3, 24}, 0}), 144u);
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {3, 24}, 64}), 2 * 64 + 48u);
+    EXPECT_EQ(bytes_spanned({nullptr, "f32", {70, 64}, 64ll << 20}), (69ull << 26) + 256);
+    EXPECT_EQ(bytes_spanned({nullptr, "bf16", {0, 24}, 64}), 0u);
+}
+
+// `keys` is read off the tensors whose extent it is, and everything that names it follows.
+struct BoundKeys : Bound {
+    explicit BoundKeys(std::int64_t keys) : Bound(50) {
+        manifest.params = {{"keys", 40, static_cast<std::uint64_t>(manifest.args_bytes)}};
+        manifest.args_bytes += 8;
+        manifest.tensors[1].shape = {"keys", 24};
+        manifest.tensors[2].shape = {"keys", 24};
+        tensors[1].shape = tensors[2].shape = {keys, 24};
+        manifest.maps.resize(2);
+        manifest.maps[0].extent[1] = Expr("min(keys, own_rows)");
+    }
+};
+
+TEST(BindArguments, ReadsLaunchArgumentsOffTheTensorsThatTheyShape) {
+    BoundKeys bound(7);
+    const std::vector<unsigned char> args = bound.bind();
+    std::int64_t keys = 0;
+    std::memcpy(&keys, args.data() + bound.manifest.params[0].args_offset, sizeof(keys));
+    EXPECT_EQ(keys, 7);
+    EXPECT_EQ(bound.map(args, 0).extent[1], 7u);
+    EXPECT_EQ(tensor_shapes(bound.manifest, bound.place, 50, {{"keys", 9}})[2], (std::vector<std::int64_t>{9, 24}));
+}
+
+TEST(BindArguments, RefusesLaunchArgumentsThatDisagreeOrAreTooLarge) {
+    BoundKeys disagree(7), large(41);
+    disagree.tensors[2].shape[0] = 8;
+    EXPECT_TRUE(contains(disagree.refusal(), "keys is 7 by dimension 0 of `b`, but 8 by dimension 0 of `c`")) << disagree.refusal();
+    EXPECT_TRUE(contains(large.refusal(), "keys = 41 (dimension 0 of `b`) is outside of 0..40")) << large.refusal();
 }
 
 TEST(BindArguments, RefusesAnotherTopologyOrAbi) {

@@ -37,6 +37,7 @@ inline Artifact fake_artifact(int nodes, int locals, std::uint64_t workspace_byt
                      {"w_map", "bf16", 0, "workspace", 4096, {8, "shard", 2}, {16, 4096}, {8, 64, 1}, offset + 128}};
     manifest.args_bytes = static_cast<std::int64_t>(offset + 256);
     manifest.wait_sites = {{0, "compute", "loader", "a_ready"}, {1, "intra_comm", "loader", "entered"}};
+    manifest.flags = {{"a_ready", 128, 64}};
     Artifact artifact;
     artifact.manifest = manifest;
     artifact.code = "cubin of copy";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "runtime/session/bind.h"
 #include "tests/runtime/session/cuda_session_fixture.h"
 
 namespace plait {
@@ -49,7 +50,9 @@ TEST(CudaSession, LaunchCarriesEverythingTheKernelNeeds) {
     const Launch launch = launch_in(call);
     EXPECT_EQ(launch.m, 100);
     EXPECT_EQ(launch.world, 1);
-    EXPECT_GE(launch.artifact_offset, kFlagLineBytes);
+    EXPECT_GE(launch.artifact_offset, session_area_bytes(1));
+    EXPECT_EQ(launch.signature, launch_signature(artifact.manifest, 100));
+    EXPECT_EQ(launch.entry_deadline_ns, cluster.options.entry_deadline_ns);
     EXPECT_EQ(launch.wait_deadline_ns, cluster.options.wait_deadline_ns);
     EXPECT_EQ(cluster.sessions[0]->launches(), 1u);
     cluster.sessions[0]->check();
@@ -279,52 +282,6 @@ TEST(CudaSession, RanksThatAttachDifferentArtifactsAreTold) {
     });
     EXPECT_TRUE(contains(cluster.errors[0], "rank 1 attaches another artifact than rank 0")) << cluster.errors[0];
     EXPECT_TRUE(contains(cluster.errors[1], "rank 0 attaches another artifact than rank 1")) << cluster.errors[1];
-}
-
-TEST(CudaSession, StallIsToldWithRoleFlagAndValuesAndEndsTheSession) {
-    const Artifact artifact = fake_artifact(1, 2);
-    FakeDriver fake(with_parameters(artifact));
-    FakeCluster cluster(1, 2);
-    cluster.create(fake);
-    cluster.attach(artifact);
-    bool in_area = true;
-    fake.on_launch = [&](const FakeLaunch& call) {
-        const Launch launch = launch_in(call);
-        const u64 flag = in_area ? launch.artifact_offset + 136 : kFlagLineBytes;
-        launch.state->stall = {
-            1, in_area ? 0u : 1u, reinterpret_cast<u64>(launch.workspace[launch.local_rank]) + flag, 5, 4, 17};
-        launch.state->abort = 1;
-    };
-    FakeTensors tensors;
-    for (int rank : {1, 0}) {
-        cluster.sessions[rank]->launch(0, 4, tensors.views(2, 4), nullptr);
-        try {
-            cluster.sessions[rank]->check();
-            FAIL();
-        } catch (const StallError& error) {
-            const std::string expected = in_area ? "rank 1: role compute, agent loader of CTA 17 waits for a_ready "
-                                                   "(byte 136 of the area of copy) = 5, sees 4"
-                                                 : "rank 0: role intra_comm, agent loader of CTA 17 waits for entered "
-                                                   "(entered[1]: that rank has not entered";
-            EXPECT_TRUE(contains(error.what(), expected)) << error.what();
-        }
-        EXPECT_THROW(cluster.sessions[rank]->launch(0, 4, tensors.views(2, 4), nullptr), StallError);
-        in_area = false;
-    }
-}
-
-TEST(CudaSession, AbortRaisesTheHostLineAndEndsTheSession) {
-    const Artifact artifact = fake_artifact(1, 1);
-    FakeDriver fake(with_parameters(artifact));
-    FakeCluster cluster(1, 1);
-    cluster.create(fake);
-    cluster.attach(artifact);
-    FakeTensors tensors;
-    cluster.sessions[0]->launch(0, 1, tensors.views(1, 1), nullptr);
-    cluster.sessions[0]->abort();
-    EXPECT_EQ(launch_in(fake.launches()[0]).host->abort, 1u);
-    EXPECT_THROW(cluster.sessions[0]->launch(0, 1, tensors.views(1, 1), nullptr), StallError);
-    EXPECT_THROW(cluster.sessions[0]->check(), StallError);
 }
 
 TEST(CudaSession, BadArgumentsEnqueueNothing) {

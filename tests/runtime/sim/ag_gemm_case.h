@@ -98,28 +98,35 @@ inline void fill_random(Buffer& buffer, Random& random) {
         buffer.data()[i] = from_f32<bf16>(static_cast<float>(random_value(random)));
 }
 
-// The largest error of any element over its tolerance: rounding of the output and of fp32 sums of K products below 1.
+// The largest error of any element of one rank's output over its tolerance: rounding of the output and of fp32 sums of
+// K products below 1.
 template <class S>
-double worst_error(std::vector<RankBuffers<S>>& ranks, std::int64_t M) {
+double worst_error_of_rank(std::vector<RankBuffers<S>>& ranks, std::size_t which, std::int64_t M) {
     const std::int64_t shard = std::max<std::int64_t>(ceil_div(M, S::world), 1);
+    RankBuffers<S>& rank = ranks[which];
     double worst = 0;
-    for (RankBuffers<S>& rank : ranks) {
-        for (std::int64_t r = 0; r < M; ++r) {
-            Buffer& a = ranks[static_cast<std::size_t>(r / shard)].a;
-            for (std::int64_t c = 0; c < S::N; ++c) {
-                double sum = to_f32(rank.bias.at(0, c)), size = std::abs(sum);
-                for (std::int64_t k = 0; k < S::K; ++k) {
-                    const double product = static_cast<double>(to_f32(a.at(r % shard, k))) * to_f32(rank.b.at(k, c));
-                    sum += product;
-                    size += std::abs(product);
-                }
-                const double expected = std::max(sum, 0.0), got = to_f32(rank.c.at(r, c));
-                const double error = std::abs(got - expected), tolerance = std::abs(expected) / 256 + size * 1e-5;
-                if (!(error <= tolerance * worst))
-                    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error / tolerance;
+    for (std::int64_t r = 0; r < M; ++r) {
+        Buffer& a = ranks[static_cast<std::size_t>(r / shard)].a;
+        for (std::int64_t c = 0; c < S::N; ++c) {
+            double sum = to_f32(rank.bias.at(0, c)), size = std::abs(sum);
+            for (std::int64_t k = 0; k < S::K; ++k) {
+                const double product = static_cast<double>(to_f32(a.at(r % shard, k))) * to_f32(rank.b.at(k, c));
+                sum += product;
+                size += std::abs(product);
             }
+            const double expected = std::max(sum, 0.0), got = to_f32(rank.c.at(r, c));
+            const double error = std::abs(got - expected), tolerance = std::abs(expected) / 256 + size * 1e-5;
+            if (!(error <= tolerance * worst))
+                worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error / tolerance;
         }
     }
+    return worst;
+}
+template <class S>
+double worst_error(std::vector<RankBuffers<S>>& ranks, std::int64_t M) {
+    double worst = 0;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+        worst = std::max(worst, worst_error_of_rank<S>(ranks, rank, M));
     return worst;
 }
 

@@ -127,7 +127,8 @@ struct AgGemm {
         for (i64 d = 1; d < nodes; d += 1) {
             const i64 to = (node + d) % nodes * locals + local;
             const i64 p = fifo_reserve(ag, args, 0);
-            fifo_write(ag, args, p, to, area_offset(args, D::a_full_offset, 0), 0, entered_offset(rank), epoch);
+            fifo_write(ag, args, p, to, area_offset(args, D::a_full_offset, 0), 0, entered_offset(rank),
+                       entered_value(args, epoch));
             fifo_publish(ag, args, p, Scope::System);
             last = p + 1;
         }
@@ -138,7 +139,7 @@ struct AgGemm {
                 for (i64 d = 1; d < nodes; d += 1) {
                     const i64 to = (node + d) % nodes * locals + local;
                     if (F != Fault::NoEnteredWait)
-                        wait_flag(ag, args, own_entered(args, to), epoch - 1, Scope::System, 1);
+                        wait_flag(ag, args, own_entered(args, to), entered_since(epoch - 1), Scope::System, 1);
                     const i64 first = chunk * S::chunk_rows, bytes = min(S::chunk_rows, rows - first) * K * 2;
                     const i64 p = fifo_reserve(ag, args, 0);
                     fifo_write(ag, args, p, to, area_offset(args, D::a_full_offset, a_byte(bank, rank, first)), bytes,
@@ -159,7 +160,8 @@ struct AgGemm {
         if (F != Fault::NoEnteredWait) {
             for (i64 peer = 0; peer < locals; peer += 1) {
                 if (peer != local)
-                    wait_flag(ag, args, own_entered(args, node * locals + peer), epoch - 1, Scope::System, 1);
+                    wait_flag(ag, args, own_entered(args, node * locals + peer), entered_since(epoch - 1),
+                              Scope::System, 1);
             }
         }
         for (i64 d = 0; d < nodes; d += 1) {
@@ -240,7 +242,7 @@ struct AgGemm {
         const i64 epoch = enter(ag, args);
         for (i64 peer = 0; peer < locals; peer += 1) {
             if (peer != args.launch.local_rank)
-                signal_set(ag, peer_entered(args, peer, args.launch.rank), epoch, Scope::System);
+                signal_set(ag, peer_entered(args, peer, args.launch.rank), entered_value(args, epoch), Scope::System);
         }
         Relay r(args);
         for (;;) {
@@ -308,6 +310,7 @@ struct AgGemm {
         static constexpr bool thread_agents[] = {true, true, false, false};
         Agent ag = make_agent(*cta, thread_agents[cta->agent_index]);
         if (cta->agent_index == 0) {
+            count_in(ag, args);
             for (i64 i = 0; i < S::stages; i += 1) barrier_init(ag, sh.ab_full[i], 1);
             for (i64 i = 0; i < S::stages; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
             for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.tile_full[i], 1);
@@ -331,7 +334,7 @@ struct AgGemm {
                 break;
         }
         cta_barrier(ag);
-        if (cta->agent_index == 0) leave(ag, args);
+        if (cta_any(ag, cta->agent_index == 0 && leave(ag, args))) fill_nan(ag, args.c, args.launch.m * N);
     }
 };
 

@@ -79,7 +79,7 @@ TEST_F(EngineTest, ReleaseAndAcquireOrderData) {
                           store(c, Lane::Members, word(0, 8), 8);
                           c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Set, scope, Order::Ordered);
                       } else {
-                          c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Cta, Order::Ordered, 0);
+                          c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Cta, Order::Ordered, 0, kNoDeadline);
                           load(c, Lane::Members, word(0, 8), 8);
                       }
                   }),
@@ -98,7 +98,7 @@ TEST_F(EngineTest, RelaxedWordsOrderNothing) {
                                            relaxed == 0 ? Order::Relaxed : Order::Ordered);
                       } else {
                           c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::System,
-                                         relaxed == 1 ? Order::Relaxed : Order::Ordered, 0);
+                                         relaxed == 1 ? Order::Relaxed : Order::Ordered, 0, kNoDeadline);
                           load(c, Lane::Members, word(0, 8), 8);
                       }
                   }),
@@ -116,7 +116,7 @@ TEST_F(EngineTest, AddsContinueAReleaseSequence) {
                       c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Add, Scope::Gpu, Order::Ordered);
                   } else {
                       c.engine->fetch_add(c.agent, Lane::Members, word(0, 0), 1, Scope::Gpu, Order::Relaxed);
-                      c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 2, Scope::Gpu, Order::Ordered, 0);
+                      c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 2, Scope::Gpu, Order::Ordered, 0, kNoDeadline);
                       load(c, Lane::Members, word(0, 8), 8);
                   }
               }),
@@ -170,7 +170,7 @@ TEST_F(EngineTest, NonResidentCtasCanDeadlock) {
     const Body meet = [&](const HostCta& c, int) {
         if (c.agent_index != 0) return;
         c.engine->signal(c.agent, Lane::Members, word(0, 0), 1, Update::Add, Scope::Gpu, Order::Ordered);
-        c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 4, Scope::Gpu, Order::Ordered, 0);
+        c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 4, Scope::Gpu, Order::Ordered, 0, kNoDeadline);
     };
     try {
         run(meet, 4, 3);
@@ -204,16 +204,35 @@ TEST_F(EngineTest, StepLimitEndsAPollingLoop) {
 
 TEST_F(EngineTest, AbortEndsWaits) {
     make(1);
-    u32 gave_up = 0;
+    WaitResult gave_up = WaitResult::Reached;
     EXPECT_EQ(fault_of([&](const HostCta& c, int) {
                   if (c.agent_index == 0)
-                      gave_up = c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Gpu, Order::Ordered, 0);
+                      gave_up = c.engine->wait(c.agent, Lane::Members, word(0, 0), 1, 1, Scope::Gpu, Order::Ordered, 0, kNoDeadline);
                   else
                       c.engine->signal(c.agent, Lane::Members, &memory_[0]->state()->abort, 1, Update::Set, Scope::Gpu,
                                        Order::Ordered);
               }),
               "none");
-    EXPECT_EQ(gave_up, 1u);
+    EXPECT_EQ(gave_up, WaitResult::Aborted);
+}
+
+// The clock stands still while anything can move; then the nearest deadline passes, and nobody else's.
+TEST_F(EngineTest, TimePassesOnlyWhenNothingCanMove) {
+    make(2);
+    WaitResult result[2] = {};
+    u64 woke[2] = {};
+    run([&](const HostCta& c, int rank) {
+        if (c.agent_index != 0) return;
+        result[rank] = c.engine->wait(c.agent, Lane::Members, word(rank, 0), 1, 1, Scope::System, Order::Ordered, 0,
+                                      rank == 0 ? 500 : 9000);
+        woke[rank] = c.engine->clock(c.agent);
+        if (rank == 0)
+            c.engine->signal(c.agent, Lane::Members, word(1, 0), 1, Update::Set, Scope::System, Order::Ordered);
+    });
+    EXPECT_EQ(result[0], WaitResult::Expired);
+    EXPECT_EQ(result[1], WaitResult::Reached);
+    EXPECT_EQ(woke[0], 500u);
+    EXPECT_EQ(woke[1], 500u);
 }
 
 // A kernel's end orders the next launch of the same rank, and of no other.

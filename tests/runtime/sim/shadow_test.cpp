@@ -59,7 +59,7 @@ TEST(Shadow, AgreesWithOneCellPerByte) {
     for (std::uint64_t i = kBytes; i-- > 0;) {
         if (!model.cells[i].written) ++unwritten, first = i;
     }
-    EXPECT_EQ(shadow.unwritten_bytes(kBytes), unwritten);
+    EXPECT_EQ(shadow.unwritten_bytes(0, kBytes), unwritten);
     EXPECT_EQ(shadow.first_unwritten(0, kBytes), first);
 }
 
@@ -91,8 +91,8 @@ TEST(Shadow, FindsHolesOfAnOutput) {
     shadow.write(0, 5000, {1, 1}, ignore);
     shadow.write(5016, 20000, {1, 1}, ignore);
     EXPECT_EQ(shadow.first_unwritten(0, 25016), 5000u);
-    EXPECT_EQ(shadow.unwritten_bytes(25016), 16u);
-    EXPECT_EQ(shadow.unwritten_bytes(25020), 20u);
+    EXPECT_EQ(shadow.unwritten_bytes(0, 25016), 16u);
+    EXPECT_EQ(shadow.unwritten_bytes(0, 25020), 20u);
 }
 
 }  // namespace

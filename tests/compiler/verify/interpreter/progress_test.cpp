@@ -58,6 +58,23 @@ TEST_F(CheckProgress, IndexOutside) {
     expect("check_progress", "flag");
 }
 
+// Rows may lie apart: a copy that takes the gap for data, or that forgets where a row belongs, is found.
+using CheckPitch = Interpreted;
+TEST_F(CheckPitch, ACopyAcrossTheGapBetweenRows) {
+    set_operand(&plan, "intra_comm_pusher", Op::Let, "value", "bytes", 6);
+    expect("check_memory", "rows of 400 bytes lie 416 apart");
+}
+TEST_F(CheckPitch, RowsThatAreAllPutInOnePlace) {
+    set_operand(&plan, "intra_comm_pusher", Op::PutBytes, "offset", "target + at");
+    expect("check_visibility", "of a_full of rank 2 that nobody has written");
+}
+TEST_F(CheckPitch, AMapThatTakesRowsToBeContiguous) {
+    for (MapDef& map : plan.maps) {
+        if (map.name == "c_map") map.stride = {Expr("N * 2"), Expr("shard * N * 2")};
+    }
+    expect("check_exactly_once", "written");
+}
+
 using CheckExactlyOnce = Interpreted;
 TEST_F(CheckExactlyOnce, ATileNobodyStores) {
     set_operand(&plan, "compute_consumer1", Op::If, "cond", "rows > 64");
@@ -101,7 +118,7 @@ TEST_F(CheckVisibility, OperandsBeforeTheirBarrier) {
 }
 TEST_F(CheckVisibility, AccumulatorInFlight) {
     set_operand(&plan, "compute_consumer0", Op::MmaWait, "pending", "1");
-    expect("check_visibility", "accumulator while matrix operations are in flight");
+    expect("check_visibility", "mma_wait names acc, which the 1 youngest groups");
 }
 
 using CheckProtocol = Interpreted;

@@ -1,0 +1,110 @@
+// Matrix operations in flight: what may touch their registers, and when the slots they read are handed back.
+#include <gtest/gtest.h>
+
+#include "compiler/ir/target.h"
+#include "compiler/ir/text.h"
+#include "compiler/verify/verify.h"
+#include "runtime/base/files.h"
+#include "tests/compiler/verify/plan_edit.h"
+
+namespace plait::testing {
+namespace {
+
+// tests/compiler/ir/plans/attention_overlap.plan: two products in flight, two register operands.
+class InFlight : public ::testing::Test {
+protected:
+    Plan plan = parse_plan(read_file(PLAIT_SOURCE_DIR "/tests/compiler/ir/plans/attention_overlap.plan"));
+    std::vector<Statement>* body = program_body(&plan, "compute_consumer0");
+
+    Diagnostics verify() {
+        Topology topology = Topology::from_file(PLAIT_SOURCE_DIR "/schedules/topologies/h200_1x1.json");
+        Target target = Target::make("sm_90a", topology);
+        target.sms = 2;
+        return verify_plan(plan, target);
+    }
+    void expect(const std::string& rule, const std::string& text) {
+        const Diagnostics findings = verify();
+        bool found = false;
+        for (const Diagnostic& d : findings)
+            found = found || (d.rule == rule && d.message.find(text) != std::string::npos);
+        EXPECT_TRUE(found) << rule << ": " << text << "\nfound\n" << print(findings);
+    }
+    // The last statement with this op, and the n before it of the same list.
+    void move_earlier(Op op, int n) {
+        std::vector<Statement>* list = nullptr;
+        std::size_t at = 0;
+        each(body, op, [&](auto* in, std::size_t i) {
+            list = in, at = i;
+            return false;
+        });
+        for (; n > 0; --n, --at) std::swap((*list)[at], (*list)[at - 1]);
+    }
+};
+
+TEST_F(InFlight, OverlappedPlanIsSound) { EXPECT_EQ(print(verify()), ""); }
+
+TEST_F(InFlight, OperandThatIsStillRead) {
+    // The first of the pair packs into the operand that the product under way reads.
+    set_operand(&plan, "compute_consumer0", Op::SoftmaxOperand, "operand", "even");
+    expect("check_visibility", "softmax_operand writes operand even while matrix operations that read it are in flight");
+}
+
+TEST_F(InFlight, WaitThatNamesTooMuch) {
+    set_operand(&plan, "compute_consumer0", Op::MmaWait, "acc", "out", 1);
+    expect("check_visibility", "mma_wait names out, which the 1 youngest groups");
+}
+
+TEST_F(InFlight, ValueThatNoWaitNames) {
+    // Everything is complete, and the compiler was not told about the accumulator.
+    set_operand(&plan, "compute_consumer0", Op::MmaWait, "acc", "even", 2);
+    expect("check_visibility", "scale_rows touches out while matrix operations that use it are in flight");
+}
+
+TEST_F(InFlight, AccumulatorOfTheYoungerGroup) {
+    // The output is divided in front of the last wait.
+    move_earlier(Op::DivideRows, 4);
+    expect("check_visibility", "divide_rows touches out while");
+}
+
+TEST_F(InFlight, SlotReleasedBeforeTheWaitOfItsReader) {
+    // The last release of values goes in front of the wait for their product.
+    std::vector<Statement>* list = nullptr;
+    std::size_t wait = 0;
+    each(body, Op::MmaWait, [&](auto* in, std::size_t i) {
+        list = in, wait = i;
+        return false;
+    });
+    ASSERT_EQ((*list)[wait + 1].op, Op::BarrierArrive);
+    std::swap((*list)[wait], (*list)[wait + 1]);
+    expect("check_reuse", "releases v_stage[");
+    expect("check_reuse", "while a matrix operation of this agent reads it");
+}
+
+TEST_F(InFlight, RegistersAreFencedAgainAfterTheyWereTouched) {
+    // Without it the scaled output, and the packed operand, are not ordered before the product.
+    remove(&plan, "compute_consumer0", Op::MmaBegin, 2);
+    expect("check_reuse", "mma_issue_operand without mma_begin before it");
+}
+
+TEST_F(InFlight, BoxesBeyondTheArray) {
+    set_operand(&plan, "compute_consumer0", Op::MmaIssue, "boxes", "5");
+    const Diagnostics findings = verify();
+    EXPECT_NE(print(findings).find("slots from"), std::string::npos) << print(findings);
+}
+
+TEST_F(InFlight, TurnThatIsNeverPassed) {
+    body->insert(body->begin(), make_statement(Op::TurnWait, {"0"}));
+    expect("check_progress", "turn_wait 0");
+}
+
+TEST_F(InFlight, TurnsInOrder) {
+    std::vector<Statement>* other = program_body(&plan, "compute_consumer1");
+    body->insert(body->begin(), make_statement(Op::TurnWait, {"0"}));
+    other->insert(other->begin(), make_statement(Op::TurnPass, {"0"}));
+    EXPECT_EQ(print(verify()), "");
+    other->insert(other->begin(), make_statement(Op::TurnPass, {"0"}));
+    expect("check_progress", "turn 0 is passed twice before it is taken");
+}
+
+}  // namespace
+}  // namespace plait::testing

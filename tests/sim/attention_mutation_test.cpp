@@ -1,0 +1,128 @@
+// Every ordering call of attention's plans is needed: see mutation_test.cpp. The schedules share their calls: a call is
+// needed where its mutant dies in any of them.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+#include "runtime/base/error.h"
+#include "tests/compiler/verify/plan_edit.h"
+#include "tests/sim/attention_harness.h"
+#include "tests/sim/mutants.h"
+
+namespace plait::testing {
+namespace {
+
+constexpr int kSeeds = 8;
+
+// Several tiles a CTA and more key blocks than stages, so that every ring comes round.
+std::string fault_of(const AttentionKernel& kernel, int seed) {
+    SimOptions options;
+    options.seed = std::uint64_t(seed);
+    options.max_steps = 3'000'000;
+    const AttentionOutcome outcome = run_attention(kernel, {{130, 270, 1}, {70, 200, 1}}, options, std::uint64_t(seed));
+    return !outcome.fault.empty() ? outcome.fault : outcome.worst <= 1.0 ? "" : "wrong result";
+}
+
+bool dies(const AttentionKernel& base, const Mutant& mutant) {
+    AttentionKernel kernel = base;
+    kernel.plan = apply(base.plan, mutant);
+    try {
+        compile_attention(kernel);
+    } catch (const Error&) {
+        return true;
+    }
+    for (int seed = 1; seed <= kSeeds; ++seed)
+        if (!fault_of(kernel, seed).empty()) return true;
+    return false;
+}
+
+std::vector<AttentionRequest> requests() {
+    const auto knobs = [](const char* overlap, const char* turn) {
+        return std::vector<std::pair<std::string, std::string>>{
+            {"consumer_warpgroups", "2"}, {"overlap", overlap}, {"turn", turn}};
+    };
+    std::vector<AttentionRequest> list = {{64, 2, 1, causal(), true, knobs("operands", "on")},
+                                          {64, 2, 1, {}, true, knobs("products", "off")},
+                                          {64, 1, 1, causal(), true, knobs("joint", "on")},
+                                          {64, 2, 1, causal(), true, knobs("serial", "off")}};
+    for (AttentionRequest& request : list) request.sms = 1;
+    return list;
+}
+
+TEST(AttentionMutation, EveryOrderingCallIsNeeded) {
+    std::map<std::string, std::string> survivors;  // key -> where it was met first
+    std::map<std::string, bool> dead;
+    std::size_t tried = 0;
+    for (const AttentionRequest& request : requests()) {
+        const AttentionKernel base = build_attention(request);
+        for (int seed = 1; seed <= kSeeds; ++seed) ASSERT_EQ(fault_of(base, seed), "") << request.knobs[1].second << " seed " << seed;
+        for (const Mutant& mutant : enumerate_mutants(base.plan)) {
+            if (dead[mutant.key]) continue;
+            ++tried;
+            if (dies(base, mutant))
+                dead[mutant.key] = true, survivors.erase(mutant.key);
+            else
+                survivors.emplace(mutant.key, request.knobs[1].second + ": " + mutant.what);
+        }
+    }
+    const auto died = std::count_if(dead.begin(), dead.end(), [](const auto& d) { return d.second; });
+    std::printf("%zu mutants run: %zd distinct ones died, %zu survived\n", tried, static_cast<ssize_t>(died), survivors.size());
+    EXPECT_GT(died, 60);
+    std::string list;
+    for (const auto& [key, where] : survivors) list += "\n  " + key + "   (" + where + ")";
+    EXPECT_TRUE(survivors.empty()) << "mutants that no seed noticed:" << list;
+}
+
+// Faults that no rule of order forbids by itself: what the simulation sees of them.
+TEST(AttentionFaults, AreFound) {
+    AttentionRequest request{64, 2, 1, causal(), true, {{"consumer_warpgroups", "2"}, {"overlap", "products"}}};
+    request.sms = 1;
+    const AttentionKernel base = build_attention(request);
+    const auto move = [](Op op, int n, Op before) {
+        return [=](Plan* plan) {
+            int count = 0;
+            each(program_body(plan, "compute_consumer0"), op, [&](auto* list, std::size_t i) {
+                if (count++ < n) return false;
+                std::size_t to = i;
+                while (to > 0 && (*list)[to].op != before) --to;
+                if ((*list)[to].op != before) throw std::runtime_error("nothing to move past");
+                const Statement moved = (*list)[i];
+                list->erase(list->begin() + long(i));
+                list->insert(list->begin() + long(to), moved);
+                return true;
+            });
+        };
+    };
+    const auto change = [](Op op, const char* operand, const char* more) {
+        return [=](Plan* plan) {
+            each(program_body(plan, "compute_consumer1"), op, [&](auto* list, std::size_t i) {
+                for (Operand& o : (*list)[i].operands) {
+                    if (o.name == operand) o.expr = Expr("(" + o.expr.print() + ") " + more);
+                }
+                return false;
+            });
+        };
+    };
+    const std::vector<std::pair<std::string, std::function<void(Plan*)>>> faults = {
+        {"operand written while a product reads it", move(Op::AsOperand, 1, Op::MmaWait)},
+        {"slot of keys released before its product is waited for", move(Op::BarrierArrive, 1, Op::MmaWait)},
+        {"a neighbour's rows stored", change(Op::StoreBox, "y", "- 64")},
+        {"a neighbour's log-sum-exp stored", change(Op::StoreLogSumExp, "index", "- 1")},
+        {"mask one key too far", change(Op::MaskCols, "diagonal", "+ 1")},
+        {"mask one key too near", change(Op::MaskCols, "diagonal", "- 1")},
+        {"one key beyond the last", change(Op::MaskCols, "cols", "+ 1")},
+        {"one key too few", change(Op::MaskCols, "cols", "- 1")},
+    };
+    for (const auto& [name, plant] : faults) {
+        AttentionKernel kernel = base;
+        plant(&kernel.plan);
+        compile_attention(kernel);
+        bool found = false;
+        for (int seed = 1; seed <= kSeeds && !found; ++seed) found = !fault_of(kernel, seed).empty();
+        EXPECT_TRUE(found) << name;
+    }
+}
+
+}  // namespace
+}  // namespace plait::testing
