@@ -18,9 +18,7 @@ import torch
 import torch.distributed as dist
 
 import plait
-
-TILE = 128
-STEP = {torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
+from measure import Flush, error_over_tolerance, rotated
 
 
 @plait.jit
@@ -50,19 +48,6 @@ def shard_rows(m, world, rank):
     return first, min(m, first + rows)
 
 
-def error_over_tolerance(out, ref, k):
-    """Largest error of any tile over its tolerance (rounding of the output, fp32 sums of k products); NaN is infinite."""
-    worst, step = 0.0, STEP[out.dtype]
-    for i in range(0, out.shape[0], 4096):   # 4096 rows at a time: memory
-        o, r = out[i : i + 4096].float(), ref[i : i + 4096]
-        e = (o - r).abs() / (step * r.abs() + 2e-6 * k ** 0.5 + 1e-5)
-        e = torch.nan_to_num(e, nan=float("inf"), posinf=float("inf"))
-        pad = torch.nn.functional.pad(e, (0, -e.shape[1] % TILE, 0, -e.shape[0] % TILE))
-        if pad.numel():
-            worst = max(worst, pad.view(pad.shape[0] // TILE, TILE, -1, TILE).amax(dim=(1, 3)).max().item())
-    return worst
-
-
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -71,7 +56,7 @@ class Bench:
         self.nodes = args.nodes
         self.locals = self.world // args.nodes
         self.session = plait.Session(gpus_per_node=self.locals, network=args.network, workspace_bytes=8 << 30)
-        self.flush_buffer = torch.empty(256 << 20, dtype=torch.uint8, device=self.device)
+        self.flush = Flush(self.device)
         self.align = torch.zeros(1, device=self.device)
         torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -168,21 +153,11 @@ class Bench:
 
     # -- timing -----------------------------------------------------------------------------------------------------
     def time(self, methods, iterations):
-        times = {name: [] for name in methods}
-        names = list(methods)
-        for iteration in range(iterations + 2):
-            for offset in range(len(names)):
-                name = names[(iteration + offset) % len(names)]
-                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                for value in range(12):   # long enough that the host has queued the call before the GPU gets to it
-                    self.flush_buffer.fill_(value)
-                dist.all_reduce(self.align)
-                start.record()
-                methods[name]()
-                end.record()
-                torch.cuda.synchronize()
-                if iteration >= 2:
-                    times[name].append(start.elapsed_time(end))
+        def before():
+            self.flush()   # long enough that the host has queued the call before the GPU gets to it
+            dist.all_reduce(self.align)
+
+        times = rotated(methods, iterations, before)
         result = {}
         for name, values in times.items():
             t = torch.tensor(values, device=self.device, dtype=torch.float64)

@@ -55,8 +55,9 @@
 //
 // Matrix operations (consumer warpgroups)
 //   mma_begin(ag, acc)                     [o] wgmma.fence: registers before the first issue
-//   mma_issue<TileN, TransposeB, T, Boxes = 1>(ag, acc, a, a_rows, b, accumulate)   acc (+)= a[from row a_rows, M x 64] b[64 x N];
-//       a: one box of 64 columns of k. b: TransposeB 0: [N x 64 of k], one box; 1: [64 of k x N], boxes of 64 columns.
+//   mma_issue<TileN, TransposeB, T, Boxes = 1, TransposeA = 0>(ag, acc, a, a_rows, b, accumulate)
+//       acc (+)= a[from row a_rows, M x 64] b[64 x N]; a: TransposeA 0: one box of 64 columns of k; 1: [64 of k x M], boxes of 64 rows.
+//       b: TransposeB 0: [N x 64 of k], one box; 1: [64 of k x N], boxes of 64 columns.
 //       Boxes: as many blocks of 64 of k, a and b each in the slot after the one before
 //   as_operand(ag, operand, acc)               operand = acc, rounded; no operation that reads the operand is in flight
 //   mma_issue_operand<TileN, TransposeB, T>(ag, acc, operand, b, accumulate)         acc (+)= operand b; b's k 64 a slot, from b on
@@ -66,8 +67,9 @@
 //                                               wait that follows. Changes nothing
 //   turn_wait(ag, turn), turn_pass(ag, turn)   warpgroups compute by turns: who goes first, no order of memory. turn < 8
 //   map(ag, acc, row, col, f)                  x = f(r, c, x) for every element; (row, col) is the accumulator's origin
-//   stage_box<T>(ag, dst, acc, block, column)  rows [64*block, +64), columns [column, +64) of acc -> a 64x64 box, as T.
-//       column: a multiple of 64, or N - 64 where N is none (the last box overlaps the one before, with the same values)
+//   join(ag, acc, other, f)                    x = f(x, y) for every element x of acc and y of other
+//   stage_box<T>(ag, dst, acc, block, column)  rows [64*block, +64) of acc, columns from `column`, a multiple of a box's width, on,
+//       as T -> a box of 64 rows of 128 bytes. Columns that acc lacks are left as they were in the box
 //
 // Row vectors and softmax (consumer warpgroups). Maxima in units of log2; scale > 0 is the attention's times log2(e)
 //   acc_fill(ag, acc, value)
@@ -125,7 +127,7 @@
 //   fill_nan(ag, first, count)                  all threads of the CTA
 //
 // Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
-//   add, mul, relu, gelu (erf), gelu_tanh, silu, to_f32, round_to<T>. arithmetic.h has those both machines share
+//   add, mul, relu, gelu (erf), gelu_tanh, silu, silu_mul, to_f32, round_to<T>. arithmetic.h has those both machines share
 // Operands of pointwise functions: load_at(ag, ptr, index) -> f32, one ordinary global load; col_at(ag, vector, c, cols),
 //   cell_at(ag, matrix, r, c, rows, cols, pitch): rows lie `pitch` elements apart; 0 outside, without an access
 // Trace: trace(ag, kind, value): a span of the timeline starts; nothing on sm90 unless the schedule asks for it.

@@ -84,6 +84,7 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
     m.args_bytes = std::int64_t(args_bytes(plan));
     m.min_ctas = min_ctas(plan);
     m.workspace_bytes = workspace_bytes(plan);
+    m.session_state = uses_session_state(plan);
     m.receive_bytes = m.workspace_bytes;
     for (const FlagDef& flag : plan.flags)
         if (!flag.session) m.receive_bytes = std::min(m.receive_bytes, flag.offset);

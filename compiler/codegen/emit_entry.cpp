@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compiler/codegen/emit_parts.h"
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
@@ -61,7 +62,7 @@ std::string arrivals(const BarrierDef& barrier) {
 
 void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
     writer.open("if (" + one_thread + ")");
-    writer.line("count_in(ag, args);");
+    if (uses_session_state(plan)) writer.line("count_in(ag, args);");
     for (const BarrierDef& barrier : plan.barriers) {
         if (barrier.thread_arrivals + barrier.warpgroup_arrivals == 0)
             throw InternalError("barrier " + barrier.name + " has no arrivals");
@@ -73,7 +74,8 @@ void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& 
     writer.line("cta_barrier(ag);");
 }
 
-void print_leave(const std::string& one_thread, SourceWriter& writer) {
+void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
+    if (!uses_session_state(plan)) return;
     writer.line("cta_barrier(ag);");
     writer.line("if (cta_any(ag, " + one_thread + " && leave(ag, args))) invalidate_outputs(ag, args);");
 }
@@ -114,7 +116,7 @@ void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
         print_warpgroup(plan, agents, writer);
         writer.close();
     }
-    print_leave("ag.is_thread(0, 0)", writer);
+    print_leave(plan, "ag.is_thread(0, 0)", writer);
     writer.close();
 }
 
@@ -139,7 +141,7 @@ void print_host_entry(const Plan& plan, SourceWriter& writer) {
         writer.close();
     }
     writer.close();
-    print_leave("host_cta->agent_index == 0", writer);
+    print_leave(plan, "host_cta->agent_index == 0", writer);
     writer.close();
 }
 
@@ -147,6 +149,7 @@ void print_host_entry(const Plan& plan, SourceWriter& writer) {
 
 // No number of a launch that was given up may pass for a result.
 void print_invalidate(const Plan& plan, SourceWriter& writer) {
+    if (!uses_session_state(plan)) return;  // a launch that waits for nobody is never given up
     std::set<std::string> names;
     for (const TensorDef& tensor : plan.tensors) {
         for (const Expr& extent : tensor.shape) {

@@ -140,6 +140,7 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::MmaWait: return form(s, "mma_wait<{pending}>(ag, {acc}{$more_values});");
         case Op::Map: return map(s);
         case Op::Pointwise: return pointwise(s);
+        case Op::AccJoin: return join(s);
         case Op::StageBox: return form(s, "stage_box<{dtype}>(ag, sh.{dst}, {acc}, {block}, {column});");
         case Op::SignalSet: return form(s, "signal_set(ag, {$peer_flag}, {$flag_value}, Scope::{scope});");
         case Op::SignalAdd: return form(s, "signal_add(ag, {$peer_flag}, {value}, Scope::{scope});");
@@ -229,6 +230,7 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
     if (name == "$wait") return std::to_string(next_wait_++);
     if (name == "$trace_kind") return trace_kind(s);
     if (name == "$more_values") return more_values(s);
+    if (name == "$boxes" && s.has("transpose_a")) return fmt::format(", {}, {}", s.has("boxes") ? e(s, "boxes") : "1", e(s, "transpose_a"));
     if (name == "$boxes") return s.has("boxes") ? ", " + e(s, "boxes") : "";
     if (name == "$row_value" && s.word("value") == "lowest") return "kLowest";
     if (name == "$row_value" || name == "$value") return float_literal(s.word("value"));
@@ -259,6 +261,12 @@ void StatementPrinter::map(const Statement& s) {
     writer_.open(filled(s, "map(ag, {acc}, {row}, {col}, [&](i64 r, i64 c, f32 x)"));
     for (const Statement& inner : s.body) statement(inner);
     writer_.line("return x;");
+    writer_.close("});");
+}
+
+void StatementPrinter::join(const Statement& s) {
+    writer_.open(filled(s, "join(ag, {acc}, {second}, [&](f32 x, f32 y)"));
+    form(s, "return {function}(x, y);");
     writer_.close("});");
 }
 

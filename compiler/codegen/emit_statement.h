@@ -38,6 +38,7 @@ private:
     std::string value_of(const Statement& s, const std::string& name);
     void enter(const Statement& s);
     void map(const Statement& s);
+    void join(const Statement& s);
     void pointwise(const Statement& s);
     void relay_take(const Statement& s);
 

@@ -21,7 +21,8 @@ void collect(const Plan& plan, const std::vector<Statement>& body, std::set<Wgmm
     for (const Statement& statement : body) {
         if (statement.op == Op::MmaIssue || statement.op == Op::MmaIssueOperand) {
             shapes.insert({constant_value(plan, statement.expr("cols")), constant_value(plan, statement.expr("transpose_b")) != 0,
-                           statement.word("dtype"), statement.op == Op::MmaIssueOperand});
+                           statement.word("dtype"), statement.op == Op::MmaIssueOperand,
+                           statement.has("transpose_a") && constant_value(plan, statement.expr("transpose_a")) != 0});
         }
         collect(plan, statement.body, shapes);
     }
@@ -59,7 +60,7 @@ std::string shape_text(const WgmmaShapeKey& shape) {
     const std::int64_t used = shape.operand ? 4 : 1;
     return fmt::format(R"(
 template <>
-struct {name}<{n}, {transpose}, {type}> {{
+struct {name}<{n}, {transpose}, {type}{transpose_a}> {{
     static __device__ __forceinline__ void issue(f32 (&d)[{registers}], {a_type}, u64 b, bool accumulate) {{
         asm volatile(
             "{{.reg .pred p; setp.ne.b32 p, {accumulate}, 0;\n"
@@ -73,11 +74,12 @@ struct {name}<{n}, {transpose}, {type}> {{
 )",
                        fmt::arg("name", shape.operand ? "WgmmaOperandShape" : "WgmmaShape"), fmt::arg("n", shape.n),
                        fmt::arg("transpose", shape.transpose_b ? 1 : 0), fmt::arg("type", shape.dtype),
+                       fmt::arg("transpose_a", shape.operand ? "" : shape.transpose_a ? ", 1" : ", 0"),
                        fmt::arg("registers", registers), fmt::arg("operands", operands), fmt::arg("outputs", outputs),
                        fmt::arg("a", a), fmt::arg("b", numbered(used)), fmt::arg("accumulate", numbered(used + 1)),
                        fmt::arg("a_type", shape.operand ? "const u32* a" : "u64 a"),
                        fmt::arg("a_input", shape.operand ? R"("r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))" : R"("l"(a))"),
-                       fmt::arg("transpositions", std::string(shape.operand ? "" : "0, ") + (shape.transpose_b ? "1" : "0")));
+                       fmt::arg("transpositions", std::string(shape.operand ? "" : shape.transpose_a ? "1, " : "0, ") + (shape.transpose_b ? "1" : "0")));
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ std::set<WgmmaShapeKey> wgmma_shapes(const Plan& plan) {
 
 std::string wgmma_text(const std::set<WgmmaShapeKey>& shapes) {
     std::string text =
-        "// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated, a K-major (PTX ISA, \"wgmma.mma_async\").\n"
+        "// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated (PTX ISA, \"wgmma.mma_async\").\n"
         "#pragma once\n\nnamespace plait {\n";
     for (const WgmmaShapeKey& shape : shapes) {
         check(shape);

@@ -16,6 +16,7 @@ struct WgmmaShapeKey {
     bool transpose_b = false;    // B is MN-major in shared memory: [K, N] in global memory
     std::string dtype;           // bf16 f16
     bool operand = false;        // A in registers
+    bool transpose_a = false;    // A is MN-major in shared memory: [K, M] in global memory
     auto operator<=>(const WgmmaShapeKey&) const = default;
 };
 

@@ -10,7 +10,7 @@ namespace plait {
 namespace {
 
 const std::set<std::string> kPointwise = {"bias", "residual", "scale", "relu", "gelu", "gelu_tanh", "silu", "cast"};
-constexpr const char* kHint = "one kernel computes [all_gather ->] matmul [-> pointwise ...] today";
+constexpr const char* kHint = "one kernel computes [all_gather ->] matmul [-> silu_mul] [-> pointwise ...] today";
 
 class Matcher {
 public:
@@ -25,6 +25,7 @@ public:
             matmul(i++);
         else if (!graph_.ops.empty())
             report("graph has no matmul", "/graph/ops", kHint);
+        if (pattern_.gated) gate(i++);
         for (; i < graph_.ops.size(); ++i) pointwise(i);
         if (!value_.empty() && graph_.output != value_) {
             report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_),
@@ -99,7 +100,9 @@ private:
                    where(i), kHint);
             return;
         }
+        pattern_.transpose_a = op.transpose_a;
         pattern_.transpose_b = op.transpose_b;
+        pattern_.gated = i + 1 < graph_.ops.size() && graph_.ops[i + 1].op == "silu_mul";
         pattern_.matmul_source = op.source;
         if (!arity(i, 2)) return;
         if (pattern_.all_gather && op.inputs[0] != gathered_) {
@@ -111,23 +114,45 @@ private:
         const GraphTensor* a = input(pattern_.a, i, "left operand");
         const GraphTensor* b = input(pattern_.b, i, "right operand");
         if (a == nullptr || b == nullptr) return;
-        shape_is(*a, {"M", "K"}, i, "left operand");
-        shape_is(*b, op.transpose_b ? std::vector<std::string>{"N", "K"} : std::vector<std::string>{"K", "N"}, i,
-                 "right operand");
+        using Dims = std::vector<std::string>;
+        const std::string columns = pattern_.gated ? "2 * N" : "N";
+        shape_is(*a, op.transpose_a ? Dims{"K", "M"} : Dims{"M", "K"}, i, "left operand");
+        shape_is(*b, op.transpose_b ? Dims{columns, "K"} : Dims{"K", columns}, i, "right operand");
+        if (op.transpose_a && pattern_.all_gather) {
+            report(fmt::format("left operand `{}` is gathered and transposed", pattern_.a), where(i),
+                   "shards arrive as whole rows of K: gather it row-major");
+        }
         if (b->shard >= 0) {
             report(fmt::format("right operand `{}` is sharded along dim {}", b->name, b->shard), where(i),
                    "N counts the columns that this rank holds; declare it without shard");
         }
-        if (a->shard > 0) {
+        const int rows = op.transpose_a ? 1 : 0;
+        if (a->shard >= 0 && a->shard != rows) {
             report(fmt::format("left operand `{}` is sharded along dim {}, only rows may be", a->name, a->shard),
                    where(i), "a partial product over K needs a reduction, which is not fused today");
         }
-        pattern_.row_shard = !pattern_.all_gather && a->shard == 0;
+        pattern_.row_shard = !pattern_.all_gather && a->shard == rows;
         pattern_.dtype = a->dtype;
+    }
+
+    void gate(std::size_t i) {
+        const GraphOp& op = graph_.ops[i];
+        pattern_.gate_source = op.source;
+        if (arity(i, 1) && op.inputs[0] != value_) {
+            report(fmt::format("silu_mul reads `{}`, not the matmul's `{}`", op.inputs[0], value_), where(i),
+                   "intermediate results are not kept: the ops form one chain");
+        }
+        value_ = op.result;
     }
 
     void pointwise(std::size_t i) {
         const GraphOp& op = graph_.ops[i];
+        if (op.op == "silu_mul") {
+            report(fmt::format("silu_mul `{}` does not follow the matmul: both halves meet in its accumulators", op.result),
+                   where(i), "make it the first op after the matmul; what comes before it is not fused");
+            value_ = op.result;
+            return;
+        }
         if (kPointwise.count(op.op) == 0) {
             report(fmt::format("op {} {} `{}` cannot be fused after the matmul; pointwise ops are {}", i, op.op,
                                op.result, fmt::join(kPointwise, ", ")),

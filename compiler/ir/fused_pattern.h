@@ -1,5 +1,5 @@
-// The graphs that can be fused into one kernel today: [all_gather ->] matmul [-> pointwise ...], by composition and
-// not by name. Lowering and the verifier read a graph through this one function.
+// The graphs that can be fused into one kernel today: [all_gather ->] matmul [-> silu_mul] [-> pointwise ...], by
+// composition and not by name. Lowering and the verifier read a graph through this one function.
 #pragma once
 #include <optional>
 #include <string>
@@ -21,12 +21,14 @@ struct PointwiseOp {
 struct FusedPattern {
     bool all_gather = false;   // rows of every rank are gathered
     bool row_shard = false;    // no gather, and `a` holds this rank's rows only
+    bool transpose_a = false;  // a is [K, M]
     bool transpose_b = false;  // b is [N, K]
+    bool gated = false;        // b has 2 N columns: silu of the left half times the right half
     std::string a, b, output;  // tensor names
     std::string dtype;         // of a and b
     std::string output_dtype;
     std::vector<PointwiseOp> pointwise;
-    std::string gather_source, matmul_source;
+    std::string gather_source, matmul_source, gate_source;
 };
 
 // Nothing where the graph does not fit; every reason is added to `findings` (rule check_graph).

@@ -23,7 +23,7 @@ struct Arity {
 struct GraphOpSpec {
     std::string name;
     Arity inputs = 1;
-    std::string attribute;         // dim transpose_b value dtype attention none
+    std::string attribute;         // dim transpose value dtype attention none
     std::string doc;
 };
 const std::vector<GraphOpSpec>& graph_ops();
@@ -48,14 +48,15 @@ struct AttentionAttributes {
     bool operator==(const AttentionAttributes&) const = default;
 };
 
-// op: all_gather (attrs dim), matmul (attrs transpose_b), bias, residual, scale (attrs value), relu, gelu, gelu_tanh,
-// silu, cast (attrs dtype), attention (its attributes), grouped_matmul (attrs transpose_b). The list with arities and docs
-// is compiler/ir/ops.def.
+// op: all_gather (attrs dim), matmul (attrs transpose_a, transpose_b), bias, residual, scale (attrs value), relu, gelu,
+// gelu_tanh, silu, silu_mul, cast (attrs dtype), attention (its attributes), grouped_matmul (attrs transpose_b). The list
+// with arities and docs is compiler/ir/ops.def.
 struct GraphOp {
     std::string op;
     std::string result;
     std::vector<std::string> inputs;      // tensors or earlier results
     long dim = 0;                         // all_gather
+    bool transpose_a = false;             // matmul: a is [K, M]
     bool transpose_b = false;             // matmul: b is [N, K]; grouped_matmul: w is [experts, N, K]
     double value = 1.0;                   // scale
     std::string dtype;                    // cast

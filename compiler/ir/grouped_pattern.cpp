@@ -68,6 +68,8 @@ private:
 
     void matmul() {
         const GraphOp& op = graph_.ops[0];
+        if (op.transpose_a)
+            report("grouped_matmul takes the rows of x as they lie, transpose_a is set", where(0), "pass x as [rows, K]");
         value_ = op.result;
         if (op.op != "grouped_matmul") {
             report(fmt::format("op 0 {} `{}` cannot be fused, a grouped_matmul must stand here", op.op, op.result),

@@ -57,7 +57,10 @@ GraphOp read_op(JsonObject& object) {
         object.read("dim", dim);
         op.dim = dim;
     }
-    if (attribute == "transpose_b") object.read_optional("transpose_b", op.transpose_b);
+    if (attribute == "transpose") {
+        object.read_optional("transpose_a", op.transpose_a);
+        object.read_optional("transpose_b", op.transpose_b);
+    }
     if (attribute == "value") object.read("value", op.value);
     if (attribute == "dtype") object.read("dtype", op.dtype);
     if (attribute == "attention") op.attention = read_attention(object);
@@ -153,7 +156,8 @@ ordered_json op_json(const GraphOp& op) {
     const GraphOpSpec* spec = find_graph_op(op.op);
     const std::string attribute = spec == nullptr ? "none" : spec->attribute;
     if (attribute == "dim") json["dim"] = op.dim;
-    if (attribute == "transpose_b" && op.transpose_b) json["transpose_b"] = true;
+    if (attribute == "transpose" && op.transpose_a) json["transpose_a"] = true;
+    if (attribute == "transpose" && op.transpose_b) json["transpose_b"] = true;
     if (attribute == "value") json["value"] = op.value;
     if (attribute == "dtype") json["dtype"] = op.dtype;
     if (attribute == "attention") attention_json(op.attention, json);

@@ -5,6 +5,36 @@
 #include "runtime/base/error.h"
 
 namespace plait {
+namespace {
+
+bool uses_state(const std::vector<Statement>& body) {
+    return std::any_of(body.begin(), body.end(), [](const Statement& s) {
+        switch (s.op) {
+            case Op::Enter:
+            case Op::FetchTile:
+            case Op::SignalSet:
+            case Op::SignalAdd:
+            case Op::WaitFlag:
+            case Op::WaitFlags:
+            case Op::FifoReserve:
+            case Op::FifoWrite:
+            case Op::FifoPublish:
+            case Op::FifoWait:
+            case Op::RelayDeclare:
+            case Op::AgentFinished:
+            case Op::Leave:
+                return true;
+            default:
+                return uses_state(s.body);
+        }
+    });
+}
+
+}  // namespace
+
+bool uses_session_state(const Plan& plan) {
+    return std::any_of(plan.programs.begin(), plan.programs.end(), [](const ProgramDef& p) { return uses_state(p.body); });
+}
 
 std::int64_t min_ctas(const Plan& plan) {
     std::int64_t ctas = 1;
@@ -42,6 +72,13 @@ std::uint64_t workspace_bytes(const Plan& plan) {
         if (!flag.session) end = std::max(end, flag.offset + 8 * std::uint64_t(flag.count));
     }
     return end;
+}
+
+std::int64_t legal_rows(const Plan& plan, std::int64_t m) {
+    for (const Constant& c : plan.consts) {
+        if (c.name == "m_multiple") return m / c.value * c.value;
+    }
+    return m;
 }
 
 std::int64_t element_bytes(const std::string& dtype) {

@@ -12,6 +12,10 @@ std::int64_t min_ctas(const Plan& plan);
 std::int64_t shared_memory_bytes(const Plan& plan);
 // Workspace of each rank: buffers and flags (the Session's own flags stand outside).
 std::uint64_t workspace_bytes(const Plan& plan);
+// The largest M up to `m` that a launch may have: a const `m_multiple` of the plan restricts it.
+std::int64_t legal_rows(const Plan& plan, std::int64_t m);
+// Whether a launch touches the session's DeviceState (tile counter, epoch, flags, FIFO): such launches run one after another.
+bool uses_session_state(const Plan& plan);
 std::int64_t element_bytes(const std::string& dtype);  // InternalError on an unknown dtype
 
 }  // namespace plait

@@ -24,7 +24,8 @@ std::string op_line(const GraphOp& op) {
     const GraphOpSpec* spec = find_graph_op(op.op);
     if (spec == nullptr) throw InternalError(fmt::format("graph op `{}` is not in ops.def", op.op));
     if (spec->attribute == "dim") line += fmt::format(", dim={}", op.dim);
-    if (spec->attribute == "transpose_b" && op.transpose_b) line += ", transpose_b=1";
+    if (spec->attribute == "transpose" && op.transpose_a) line += ", transpose_a=1";
+    if (spec->attribute == "transpose" && op.transpose_b) line += ", transpose_b=1";
     if (spec->attribute == "value") line += fmt::format(", value={}", op.value);
     if (spec->attribute == "dtype") line += fmt::format(", dtype={}", op.dtype);
     if (spec->attribute == "attention") {
@@ -77,7 +78,10 @@ struct ScheduleParser {
         FieldReader reader(in);
         reader("inputs", op.inputs);
         if (spec->attribute == "dim") reader("dim", op.dim);
-        if (spec->attribute == "transpose_b") reader("transpose_b", op.transpose_b);
+        if (spec->attribute == "transpose") {
+            reader("transpose_a", op.transpose_a);
+            reader("transpose_b", op.transpose_b);
+        }
         if (spec->attribute == "value") reader("value", op.value);
         if (spec->attribute == "dtype") reader("dtype", op.dtype);
         if (spec->attribute == "attention") visit_attention(reader, op.attention);

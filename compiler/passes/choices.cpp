@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
 namespace plait {
 namespace {
 
 constexpr std::int64_t kElement = 2;  // bf16, f16
-constexpr std::int64_t kBoxBytes = 64 * 64 * kElement;
+constexpr std::int64_t kBoxRowBytes = 128, kBoxBytes = 64 * kBoxRowBytes;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -19,7 +20,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 // several roles spills at 40 and, in the largest plans, at 56; consumers with up to 128 registers of accumulator are
 // at ease with 216, and those with more need all that there is.
 void choose_registers(Choices* c) {
-    const bool wide = c->consumer_rows * c->tile_n > 128 * 128;
+    const bool wide = c->consumer_rows * c->tile_n * (c->pattern.gated ? 2 : 1) > 128 * 128;
     c->producer_registers = c->consumers == 2 && !wide ? 72 : 56;
     c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? (wide ? 224 : 216) : 152;
 }
@@ -39,7 +40,7 @@ RoleChoice choose_role(const Schedule& schedule, const std::string& role, bool h
 }
 
 std::int64_t shared_bytes(const Choices& c) {
-    std::int64_t bytes = c.stages * (c.a_stage_bytes + c.b_stage_bytes) + 2 * c.consumers * kBoxBytes + kBarrierRoom;
+    std::int64_t bytes = c.stages * c.stage_bytes() + c.output_boxes * c.consumers * kBoxBytes + kBarrierRoom;
     if (c.any("warp")) bytes += c.pieces * c.piece_bytes;
     return bytes;
 }
@@ -72,6 +73,8 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.consumers = schedule.integer("consumer_warpgroups");
     c.consumer_rows = c.tile_m / c.consumers;
     c.k_blocks = ceil_div(c.k, c.tile_k);
+    c.output_boxes = schedule.integer("output_boxes");
+    c.box_cols = kBoxRowBytes / element_bytes(pattern.output_dtype);
     c.raster_group = schedule.integer("raster_group");
     c.order = schedule.word("order");
     c.a_stage_bytes = c.tile_m * c.tile_k * kElement;

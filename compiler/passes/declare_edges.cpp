@@ -12,10 +12,10 @@ void declare_edges(const Choices& c, Plan* plan) {
     };
     edge("ab", P::Bulk, S::Barrier, E::Cta, C::Mma, "a_stage");  // operands of one k block, b_stage with them
     edge("ab_free", P::Mma, S::Barrier, E::Cta, C::Overwrite, "a_stage");
-    edge("tile", P::Store, S::Barrier, E::Cta, C::Load, "tile_slot");
-    edge("tile_free", P::Store, S::Barrier, E::Cta, C::Overwrite, "tile_slot");
     if (!c.communicates) return;
 
+    edge("tile", P::Store, S::Barrier, E::Cta, C::Load, "tile_slot");
+    edge("tile_free", P::Store, S::Barrier, E::Cta, C::Overwrite, "tile_slot");
     if (c.intra_comm.active()) {
         edge("a_ready", P::Bulk, S::Flag, E::System, C::Tma, "a_full");  // a peer of this node pushed a chunk
         edge("entered", P::Arrive, S::Flag, E::System, C::Overwrite, "a_full");

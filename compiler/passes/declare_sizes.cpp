@@ -23,6 +23,8 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
                     {"stages", c.stages},
                     {"col_tiles", col_tiles},
                     {"raster_group", c.raster_group}};
+    // Rows of a transposed a are columns of memory: their pitch must be a multiple of 16 bytes for TMA.
+    if (c.pattern.transpose_a) plan->consts.push_back({"m_multiple", 8});
     auto let = [&](const char* name, const char* value) { plan->lets.push_back({name, Expr(value)}); };
     if (c.communicates) {
         plan->consts.insert(plan->consts.end(), {{"row_bytes", 2 * c.k},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/ir/plan_sizes.h"
+
 namespace plait {
 namespace {
 
@@ -21,10 +23,19 @@ MapDef flat_map(const char* name, const std::string& memory, const std::string& 
             std::move(box)};
 }
 
+// Two halves of the columns of b, z: 0 the gate, 1 what it multiplies.
+MapDef gated_map(const FusedPattern& p, std::int64_t tile_n) {
+    const Expr pitch(p.b + "_pitch");
+    if (p.transpose_b)
+        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")}, {64, tile_n, 1}};
+    return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {pitch, Expr("N * 2")}, {64, 64, 1}};
+}
+
 void operand_maps(const Choices& c, Plan* plan) {
     const FusedPattern& p = c.pattern;
     const std::vector<std::int64_t> box = {64, c.tile_m, 1};
-    plan->maps.push_back(flat_map("a_map", p.a, p.dtype, "K", "a_rows", box));
+    plan->maps.push_back(p.transpose_a ? flat_map("a_map", p.a, p.dtype, "a_rows", "K", {64, 64, 1})
+                                       : flat_map("a_map", p.a, p.dtype, "K", "a_rows", box));
     if (c.communicates) {
         // z = bank * world + shard. The short shard has a map of its own: its rows end earlier.
         const Exprs strides = {Expr("K * 2"), Expr("shard_max * K * 2")};
@@ -33,15 +44,31 @@ void operand_maps(const Choices& c, Plan* plan) {
         plan->maps.push_back(
             {"a_map", 2, "a_full", p.dtype, 0, {Expr("K"), Expr("tail_rows"), Expr("2 * world")}, strides, box});
     }
-    if (p.transpose_b)
+    if (p.gated)
+        plan->maps.push_back(gated_map(p, c.tile_n));
+    else if (p.transpose_b)
         plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "K", "N", {64, c.tile_n, 1}));
     else
         plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "N", "K", {64, 64, 1}));
 }
 
+// Where boxes do not divide a tile: z is the column of tiles, so that TMA clips the last box of a row at the tile's edge
+// and each element has one writer. The last column, narrower where tile_n does not divide N, has a map of its own.
+void column_maps(const Choices& c, Plan* plan) {
+    const FusedPattern& p = c.pattern;
+    const std::int64_t size = element_bytes(p.output_dtype);
+    const std::vector<std::int64_t> box = {c.box_cols, 64, 1};
+    const Exprs strides = {Expr(p.output + "_pitch"), Expr(fmt::format("tile_n * {}", size))};
+    plan->maps.push_back({"c_map", 0, p.output, p.output_dtype, 0, {Expr("tile_n"), Expr("a_rows"), Expr("N / tile_n")}, strides, box});
+    if (c.n % c.tile_n == 0) return;
+    const Expr base(fmt::format("N / tile_n * tile_n * {}", size));
+    plan->maps.push_back({"c_map", 1, p.output, p.output_dtype, base, {Expr("N % tile_n"), Expr("a_rows"), Expr(1)}, strides, box});
+}
+
 void output_maps(const Choices& c, Plan* plan) {
     const FusedPattern& p = c.pattern;
-    const std::vector<std::int64_t> box = {64, 64, 1};
+    const std::vector<std::int64_t> box = {c.box_cols, 64, 1};
+    if (c.ragged_columns()) return column_maps(c, plan);
     if (!c.communicates) {
         plan->maps.push_back(flat_map("c_map", p.output, p.output_dtype, "N", "a_rows", box));
         return;
@@ -67,7 +94,7 @@ void declare_tensors(const Graph& graph, const Choices& c, Plan* plan) {
     for (const GraphTensor& tensor : graph.inputs) {
         Exprs shape = tensor.shape;
         if (tensor.name == c.pattern.a)
-            shape[0] = Expr("a_rows");
+            shape[c.pattern.transpose_a ? 1 : 0] = Expr("a_rows");
         else if (tensor.shard == 0)
             shape[0] = Expr(output_rows);
         const bool matrix = shape.size() > 1;

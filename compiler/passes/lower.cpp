@@ -1,6 +1,7 @@
 // The table of contents of the lowering: what happens to a graph, and in which order.
 #include "compiler/passes/lower.h"
 
+#include "compiler/choose/choose_schedule.h"
 #include "compiler/ir/pattern.h"
 #include "compiler/passes/attention/choices.h"
 #include "compiler/passes/attention/declare.h"
@@ -60,8 +61,9 @@ Plan lower_pattern(const GroupedPattern& pattern, const Graph& graph, const Sche
 
 }  // namespace
 
-Plan lower_unproven(const Graph& graph, const Schedule& schedule, const Problem& problem, const Topology& topology,
+Plan lower_unproven(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
                     const Target& target) {
+    const Schedule schedule = choose_schedule(graph, given, problem, topology, target).schedule;  // where nobody did
     throw_if_any(verify_request(graph, schedule, problem, topology, target));  // later passes rely on a legal request
     Diagnostics findings;
     const std::optional<Pattern> pattern = match_pattern(graph, &findings);

@@ -11,7 +11,6 @@ void declare_tile(Block& b, const Choices& c) {
     if (!c.communicates) {
         b.let("row", "raster_row(t, row_tiles, col_tiles, raster_group) * tile_m");
         b.let("col", "raster_col(t, row_tiles, col_tiles, raster_group) * tile_n");
-        b.let("rows", "min(tile_m, a_rows - row)");
         return;
     }
     b.let("step", "t / shard_tiles");
@@ -22,6 +21,13 @@ void declare_tile(Block& b, const Choices& c) {
     b.let("row", "raster_row(u, row_tiles, col_tiles, raster_group) * tile_m");
     b.let("col", "raster_col(u, row_tiles, col_tiles, raster_group) * tile_n");
     b.let("rows", "min(tile_m, min(shard, max(M - q * shard, 0)) - row)");
+}
+
+void for_each_own_tile(Block& b, const Choices& c, const Block::Body& body) {
+    b.for_each("t", "cta", "tiles", "ctas", [&](Block& tile) {
+        declare_tile(tile, c);
+        body(tile);
+    });
 }
 
 namespace {
@@ -37,6 +43,22 @@ void wait_for_chunks(Block& b, const Choices& c) {
     });
 }
 
+struct OperandLoad {
+    std::string extent, slot, map, at, z;  // extent of the tile along M or N, and where it starts
+};
+
+// One k block of an operand. k_rows: memory holds k by rows (a transposed, b not): boxes of 64 k x 64 stand side by
+// side. Else k is the inner dimension: one box of 64 k and all of the extent.
+void load_operand(Block& b, const Choices& c, bool k_rows, const OperandLoad& load) {
+    if (k_rows) {
+        b.signal(Op::LoadBoxes,
+                 {"64", load.extent, c.pattern.dtype, load.slot, load.map, load.at, "k * tile_k", load.z, "ab_full[ab.slot]"}, "ab");
+    } else {
+        b.signal(Op::LoadBoxes,
+                 {load.extent, "64", c.pattern.dtype, load.slot, load.map, "k * tile_k", load.at, load.z, "ab_full[ab.slot]"}, "ab");
+    }
+}
+
 void load_tile(Block& b, const Choices& c) {
     std::string map = "a_map[0]", z = "0";
     if (c.communicates) {
@@ -49,22 +71,11 @@ void load_tile(Block& b, const Choices& c) {
     b.add(Op::Trace, {"load", "t"});
     b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
         block.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
-        block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.a_stage_bytes + c.b_stage_bytes)});
-        block.signal(
-            Op::LoadBoxes,
-            {"tile_m", "64", c.pattern.dtype, "a_stage[ab.slot]", map, "k * tile_k", "row", z, "ab_full[ab.slot]"},
-            "ab");
-        if (c.pattern.transpose_b) {
-            block.signal(Op::LoadBoxes,
-                         {"tile_n", "64", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "k * tile_k", "col", "0",
-                          "ab_full[ab.slot]"},
-                         "ab");
-        } else {
-            block.signal(Op::LoadBoxes,
-                         {"64", "tile_n", c.pattern.dtype, "b_stage[ab.slot]", "b_map[0]", "col", "k * tile_k", "0",
-                          "ab_full[ab.slot]"},
-                         "ab");
-        }
+        block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.stage_bytes())});
+        load_operand(block, c, c.pattern.transpose_a, {"tile_m", "a_stage[ab.slot]", map, "row", z});
+        load_operand(block, c, !c.pattern.transpose_b, {"tile_n", "b_stage[ab.slot]", "b_map[0]", "col", "0"});
+        if (c.pattern.gated)
+            load_operand(block, c, !c.pattern.transpose_b, {"tile_n", "up_stage[ab.slot]", "b_map[0]", "col", "1"});
         block.add(Op::Advance, {"ab"});
     });
 }
@@ -77,17 +88,21 @@ void lower_loader(const Choices& c, Plan* plan) {
         b.let("bank", "epoch % 2");
     }
     b.add(Op::Pipe, {"ab", "stages"});
-    b.add(Op::Pipe, {"ring", "2"});
-    b.loop([&](Block& next) {
-        next.add(Op::FetchTile, {"t"});
-        next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
-        next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
-        next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
-        next.add(Op::Advance, {"ring"});
-        next.add(Op::BreakIf, {"t >= tiles"});
-        declare_tile(next, c);
-        next.when("rows > 0", [&](Block& tile) { load_tile(tile, c); });
-    });
+    if (!c.communicates) {
+        for_each_own_tile(b, c, [&](Block& tile) { load_tile(tile, c); });
+    } else {
+        b.add(Op::Pipe, {"ring", "2"});
+        b.loop([&](Block& next) {
+            next.add(Op::FetchTile, {"t"});
+            next.wait(Op::BarrierWait, {"tile_empty[ring.slot]", "ring.phase ^ 1"}, "tile_free");
+            next.add(Op::RingPut, {"tile_slot[ring.slot]", "t"});
+            next.signal(Op::BarrierArrive, {"tile_full[ring.slot]"}, "tile");
+            next.add(Op::Advance, {"ring"});
+            next.add(Op::BreakIf, {"t >= tiles"});
+            declare_tile(next, c);
+            next.when("rows > 0", [&](Block& tile) { load_tile(tile, c); });
+        });
+    }
     b.add(Op::Trace, {"idle", "0"});
     if (c.communicates) b.signal(Op::AgentFinished, {}, "finished");
     program->body = b.take();

@@ -36,12 +36,14 @@ void plan_memory(const Choices& c, Plan* plan) {
 
     plan->shared.push_back({"a_stage", c.a_stage_bytes, c.stages, 1024});
     plan->shared.push_back({"b_stage", c.b_stage_bytes, c.stages, 1024});
-    plan->shared.push_back({"c_box", 64 * 64 * 2, 2 * c.consumers, 1024});
+    if (c.pattern.gated) plan->shared.push_back({"up_stage", c.b_stage_bytes, c.stages, 1024});
+    plan->shared.push_back({"c_box", 64 * 128, c.output_boxes * c.consumers, 1024});
     if (c.any("warp")) plan->shared.push_back({"piece", c.piece_bytes, c.pieces, 128});
-    plan->shared.push_back({"tile_slot", 8, 2, 16});
+    if (c.communicates) plan->shared.push_back({"tile_slot", 8, 2, 16});
 
     plan->barriers.push_back({"ab_full", c.stages, 1, 0});
     plan->barriers.push_back({"ab_empty", c.stages, 0, c.consumers});
+    if (!c.communicates) return;
     plan->barriers.push_back({"tile_full", 2, 1, 0});
     plan->barriers.push_back({"tile_empty", 2, 0, c.consumers});
     if (c.inter_send.active()) plan->barriers.push_back({"inter_send_full", c.pieces, 1, 0});

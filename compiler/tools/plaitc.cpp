@@ -6,6 +6,7 @@
 #include <iostream>
 #include <optional>
 
+#include "compiler/choose/choose_schedule.h"
 #include "compiler/codegen/emit.h"
 #include "compiler/compile.h"
 #include "compiler/ir/request.h"
@@ -81,10 +82,11 @@ Topology choose_topology(const Request& request, const ScheduleFile& file) {
                                          : Topology::simulated(request.topology);
 }
 
-std::string summarize(const Artifact& artifact, const Plan& plan, const CompileStats& stats) {
+std::string summarize(const Artifact& artifact, const Plan& plan, const CompileStats& stats, const std::string& choice) {
     const Manifest& m = artifact.manifest;
     std::string text = fmt::format("{}: M <= {}, N = {}, K = {}, world {} = {} x {}, {}, {}\n", m.name, m.m_max, m.n,
                                    m.k, m.world, m.nodes, m.locals, m.arch, m.compiler);
+    text += fmt::format("  choice: {}\n", choice);
     for (const RoleDef& role : plan.roles) {
         if (role.placement != "none")
             text += fmt::format("  role {}: {}{}\n", role.name, role.placement,
@@ -129,6 +131,11 @@ void execute(const Request& request) {
     if (request.print == "schedule") fmt::print("{}", print_schedule(file));
     bool artifact_needed = !request.output.empty() || request.print == "summary";
     if (request.print == "schedule" && !artifact_needed) return;
+    const std::string choice = choose_schedule(file.graph, file.schedule, file.problem, topology, target).reason;
+    if (request.print == "choice") {
+        fmt::print("{}\n", choice);
+        if (!artifact_needed) return;
+    }
     // compile() proves the plan where it has to.
     const auto make_plan = artifact_needed ? lower_unproven : lower;
     Plan plan = make_plan(file.graph, file.schedule, file.problem, topology, target);
@@ -139,7 +146,7 @@ void execute(const Request& request) {
     Artifact artifact =
         compile(file.graph, file.schedule, file.problem, topology, target, request.options(target), &stats);
     if (!request.output.empty()) write_artifact(artifact, request.output);
-    if (request.print == "summary") fmt::print("{}", summarize(artifact, plan, stats));
+    if (request.print == "summary") fmt::print("{}", summarize(artifact, plan, stats, choice));
 }
 
 // Builds every recorded request into the cache, for whatever target each was recorded. One that fails does not keep the
@@ -192,7 +199,7 @@ int main(int argc, char** argv) {
     app.add_option("-o,--output", request.output,
                    "folder for kernel.cu, kernel.cubin (host: kernel.so), manifest.json");
     app.add_option("--print", request.print, "what to print")
-        ->check(CLI::IsMember({"plan", "schedule", "source", "summary"}));
+        ->check(CLI::IsMember({"choice", "plan", "schedule", "source", "summary"}));
     app.add_option("--set", request.knobs, "knob=value: overrides one knob of the schedule; may be repeated");
     app.add_option("--cache-dir", request.cache_dir, "cache folder; default: PLAIT_CACHE_DIR");
     app.add_flag("--no-cache", request.no_cache, "compiles anew and stores nothing");

@@ -22,6 +22,7 @@ Runs runs_in(Op op) {
         case Op::MmaWait:
         case Op::Map:
         case Op::Pointwise:
+        case Op::AccJoin:
         case Op::StageBox:
         case Op::GatherDeclare:
         case Op::GatherTake:

@@ -1,4 +1,4 @@
-// Tensor cores take bf16 and f16 here; both operands have one dtype; results leave as 16-bit boxes.
+// Tensor cores take bf16 and f16 here; both operands have one dtype; results leave in any of the three.
 #include <fmt/format.h>
 
 #include "compiler/verify/rules.h"
@@ -30,11 +30,10 @@ Diagnostics check_dtypes(const Request& request) {
         report(fmt::format("cast to {}", op.dtype.empty() ? "nothing" : op.dtype),
                fmt::format("/graph/ops/{}/dtype", i), "use bf16, f16 or f32");
     }
-    if (!is_half(graph.output_dtype)) {
-        report(fmt::format("output dtype {} is not available, the result leaves in 16-bit boxes of 64 columns",
-                           graph.output_dtype),
-               "/graph/output_dtype", "use bf16 or f16");
-    }
+    const bool attention = is_attention(graph);
+    if (!is_known(graph.output_dtype) || (attention && !is_half(graph.output_dtype)))
+        report(fmt::format("output dtype {}", graph.output_dtype), "/graph/output_dtype",
+               attention ? "use bf16 or f16" : "use bf16, f16 or f32");
     const auto pattern = pattern_as<FusedPattern>(graph);
     if (!pattern) return findings;
     const std::string a = graph.find_input(pattern->a)->dtype, b = graph.find_input(pattern->b)->dtype;

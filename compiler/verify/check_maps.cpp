@@ -26,7 +26,7 @@ public:
                 report(fmt::format("map {}[{}] is out of order", map.name, map.index), map,
                        "entries of a map stand together, from index 0");
             shape(map);
-            for (std::int64_t m : {plan_.m_max, plan_.m_max / 2 + 1, std::int64_t{1}}) sizes(map, m);
+            for (std::int64_t m : {plan_.m_max, plan_.m_max / 2 + 1, std::int64_t{1}}) sizes(map, legal_rows(plan_, m));
         }
         for (const std::vector<Step>& program : walk(plan_)) {
             for (const Step& step : program) copy(step);
@@ -95,7 +95,8 @@ private:
                              load ? 64 : cols, map->name, map->box[1], map->box[0]),
                  step.where(), "rows and columns must be the map's box"});
         }
-        const std::int64_t bytes = (cols + 63) / 64 * 64 * rows * element_bytes(s.word("dtype"));
+        const std::int64_t width = load ? (cols + 63) / 64 * 64 : cols;
+        const std::int64_t bytes = width * rows * element_bytes(s.word("dtype"));
         if (bytes > shared->bytes) {
             findings_.push_back({"check_maps",
                                  fmt::format("{} of {} x {} has {} bytes, a slot of {} holds {}", mnemonic(step), rows,

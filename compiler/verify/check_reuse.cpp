@@ -33,23 +33,21 @@ private:
         findings_.push_back({"check_reuse", std::move(message), step.where(), std::move(hint)});
     }
 
-    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored. Where that waited for all groups it
-    // covers the boxes of several stage_box alike.
+    // Backwards: agent_sync, then bulk_wait_read, before anything else is stored or this box is staged; other boxes of the
+    // group may be staged between.
     void before_stage(const Program& program, std::size_t at) {
-        bool synced = false, read = false, several = false;
+        const std::string slot = program[at].statement->expr("dst").print();
+        bool synced = false, read = false;
         for (std::size_t i = at; i-- > 0 && !read;) {
             const Statement& s = *program[i].statement;
             if (s.op == Op::AgentSync) synced = true;
             if (s.op == Op::BulkWaitRead || s.op == Op::BulkWait) {
-                if (several && constant_value(plan_, s.expr("pending")) != 0) break;
                 read = true;
                 if (!synced) break;
             }
-            if (op == Op::StoreRows && synced) read = true;  // ordinary loads of the box: the sync orders them
-            const bool other_box =
-                s.op == Op::StageBox && s.expr("dst").print() != program[at].statement->expr("dst").print();
-            several = several || other_box;
-            if (s.op == Op::StoreBox || (s.op == Op::StageBox && !other_box)) break;
+            if (s.op == Op::StoreRows && synced) read = true;  // ordinary loads of the box: the sync orders them
+            if (s.op == Op::StoreBox) break;
+            if (s.op == Op::StageBox && (synced || s.expr("dst").print() == slot)) break;
         }
         if (!read && !stored_in_bulk(program)) read = true;
         if (!read)

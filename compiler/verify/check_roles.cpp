@@ -44,6 +44,10 @@ private:
             report(fmt::format("role {} has no placement, but {}", name, work), where, "place it: phase, sms or warp");
         }
         const bool counted = placement == "sms" || placement == "phase";
+        // A simulated GPU has few SMs and takes the schedules of large ones: phase ranges are clamped by the CTAs there are.
+        if (has_work && counted && !r_.target.is_host() && sms > r_.target.sms)
+            report(fmt::format("role {} is placed on {} SMs, {} has {}", name, sms, r_.target.arch, r_.target.sms), where + "_sms",
+                   fmt::format("give it at most {}", r_.target.sms));
         if (has_work && counted && sms == 0)
             report(fmt::format("role {} is placed as {} on 0 SMs", name, placement), where + "_sms",
                    "give it at least one");

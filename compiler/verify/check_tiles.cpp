@@ -1,29 +1,62 @@
-// Tile knobs fit each other: wgmma takes 64 rows a warpgroup, results leave in boxes of 64 columns.
+// Tile knobs fit each other: wgmma takes 64 rows a warpgroup, accumulators fit into registers, results leave in boxes of 128
+// bytes a row.
 #include <fmt/format.h>
 
 #include "compiler/verify/rules.h"
 
 namespace plait {
+namespace {
+
+constexpr std::int64_t kWarpgroup = 128;
+constexpr std::int64_t kMaxAccumulator = 192;  // registers a thread, see check_registers
+
+class Tiles {
+public:
+    explicit Tiles(const Request& r)
+        : m_(r.schedule.integer("tile_m")), n_(r.schedule.integer("tile_n")), consumers_(r.schedule.integer("consumer_warpgroups")) {
+        Diagnostics unused;
+        const auto pattern = match_fused_pattern(r.graph, &unused);
+        if (!pattern) return;
+        gated_ = pattern->gated;
+        gathers_ = pattern->all_gather && r.topology.world() > 1;
+        box_ = pattern->output_dtype == "f32" ? 32 : 64;
+    }
+
+    Diagnostics run() {
+        if (m_ % (64 * consumers_) != 0) {
+            report(fmt::format("tile_m = {} is not a multiple of 64 x {} consumer warpgroups = {}", m_, consumers_, 64 * consumers_),
+                   "/schedule/tile_m", fmt::format("use {}, or other consumer_warpgroups", 64 * consumers_));
+        }
+        if (gathers_ && n_ % box_ != 0) {
+            report(fmt::format("tile_n = {} is not a multiple of {}: a box stores that many columns, and over gathered rows "
+                               "the map clips at shards, not at tiles",
+                               n_, box_),
+                   "/schedule/tile_n", fmt::format("use {}; columns beyond N are clipped", (n_ + box_ - 1) / box_ * box_));
+        }
+        const std::int64_t registers = m_ / consumers_ * n_ * (gated_ ? 2 : 1) / kWarpgroup;
+        if (gated_ && registers > kMaxAccumulator) {
+            report(fmt::format("tile {} x {} of a gated matmul takes {} accumulator registers a thread, two for each element; "
+                               "{} fit",
+                               m_, n_, registers, kMaxAccumulator),
+                   "/schedule/tile_n", "halve tile_n");
+        }
+        return std::move(findings_);
+    }
+
+private:
+    void report(std::string message, std::string where, std::string hint) {
+        findings_.push_back({"check_tiles", std::move(message), std::move(where), std::move(hint)});
+    }
+
+    std::int64_t m_, n_, consumers_, box_ = 64;
+    bool gated_ = false, gathers_ = false;
+    Diagnostics findings_;
+};
+
+}  // namespace
 
 Diagnostics check_tiles(const Request& request) {
-    Diagnostics findings;
-    if (is_attention(request.graph)) return findings;
-    const Schedule& s = request.schedule;
-    const std::int64_t m = s.integer("tile_m"), n = s.integer("tile_n"), consumers = s.integer("consumer_warpgroups");
-    if (m % (64 * consumers) != 0) {
-        findings.push_back({"check_tiles",
-                            fmt::format("tile_m = {} is not a multiple of 64 x {} consumer warpgroups = {}", m,
-                                        consumers, 64 * consumers),
-                            "/schedule/tile_m", fmt::format("use {}, or other consumer_warpgroups", 64 * consumers)});
-    }
-    if (n % 64 != 0) {
-        findings.push_back(
-            {"check_tiles",
-             fmt::format("tile_n = {} is not a multiple of 64: a box stores 64 columns and would write its neighbour's",
-                         n),
-             "/schedule/tile_n", fmt::format("use {}; columns beyond N are clipped", (n + 63) / 64 * 64)});
-    }
-    return findings;
+    return is_attention(request.graph) ? Diagnostics() : Tiles(request).run();
 }
 
 }  // namespace plait

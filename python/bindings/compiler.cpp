@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "compiler/choose/choose_schedule.h"
 #include "compiler/codegen/emit.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/lower.h"
@@ -35,6 +36,17 @@ Request make_request(const std::string& schedule_json, const std::string& origin
     if (k > 0) request.file.problem.k = k;
     for (const auto& [name, limit] : limits) request.file.problem.limits[name] = limit;
     return request;
+}
+
+// Fills in the knobs that nobody set, for launches of `m` rows (0: the maximum). Why, and the tile's knobs.
+nb::tuple choose(Request& request, std::int64_t m) {
+    const Chosen chosen = choose_schedule(request.file.graph, request.file.schedule, request.file.problem, request.topology,
+                                          request.target, m);
+    request.file.schedule = chosen.schedule;
+    nb::dict tile;
+    for (const char* knob : {"tile_m", "tile_n", "stages", "consumer_warpgroups", "raster_group"})
+        tile[knob] = chosen.schedule.integer(knob);
+    return nb::make_tuple(chosen.reason, tile);
 }
 
 nb::dict role_summary(const Plan& plan, const RoleDef& role) {
@@ -167,6 +179,7 @@ void bind_compiler(nb::module_& module) {
             const Source source = emit(request.lower());
             return nb::make_tuple(source.kernel, source.shapes);
         })
+        .def("choose", &choose, "m"_a = 0)
         .def("compile", &compile_request, "cache_dir"_a = "", "cache_mode"_a = "", "record_requests"_a = "");
     module.def("load_schedule_json", [](const std::string& path) { return write_schedule_json(load_schedule_file(path)); }, "path"_a);
 }

@@ -21,12 +21,12 @@ from .errors import (
     TransportError,
 )
 from .jit import JitFunction, jit
-from .language import all_gather, attention, cast, gelu, gelu_tanh, grouped_matmul, matmul, relu, silu
+from .language import all_gather, attention, cast, gelu, gelu_tanh, grouped_matmul, matmul, relu, silu, silu_mul
 from .session import Session, SimSession, open_session, topology
 
 __version__ = "0.1.0"
 __all__ = [
     "ArgumentError", "CompileError", "DeviceError", "Error", "InternalError", "JitFunction", "ScheduleError", "Session",
     "SimSession", "SimulationFault", "StallError", "TransportError", "all_gather", "attention", "cast", "gelu", "gelu_tanh",
-    "grouped_matmul", "jit", "matmul", "open_session", "relu", "silu", "topology",
+    "grouped_matmul", "jit", "matmul", "open_session", "relu", "silu", "silu_mul", "topology",
 ]

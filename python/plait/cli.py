@@ -81,12 +81,14 @@ def run(schedule: ScheduleArgument, target: TargetOption = "host", topology: Top
 
 @app.command()
 def show(schedule: ScheduleArgument,
-         stage: Annotated[str, typer.Argument(help="schedule, plan, source or summary")] = "plan",
+         stage: Annotated[str, typer.Argument(help="schedule, choice, plan, source or summary")] = "plan",
          target: TargetOption = "host", topology: TopologyOption = None, shape: ShapeOption = None, knobs: SetOption = None) -> None:
     """Print a stage of the compilation."""
     request = make_request(schedule, target, topology, shape, knobs)
     if stage == "schedule":
         print(request.schedule_text())
+    elif stage == "choice":
+        print(request.choose()[0])
     elif stage == "plan":
         print(request.plan_text())
     elif stage == "source":
@@ -94,7 +96,7 @@ def show(schedule: ScheduleArgument,
     elif stage == "summary":
         demo.print_summary(request.summary(), Console())
     else:
-        raise ArgumentError(f"no stage '{stage}'", "use schedule, plan, source or summary")
+        raise ArgumentError(f"no stage '{stage}'", "use schedule, choice, plan, source or summary")
 
 
 @cache_app.command()

@@ -1,8 +1,9 @@
 """`@plait.jit`: traces a function of tensors, compiles it on the first call per signature and launches it.
 
 The signature holds dtypes, N, K, topology, target, schedule and a *range* of M, never M itself: ranges are powers of two
-from 256 on (or the one given by `m_max`), so 20 batch sizes of one range cost one compile. Further launch arguments (keys
-and batch of attention) have ranges of their own; numbers that belong to the graph (heads, head dim) are in the signature.
+from 256 on (or the one given by `m_max`), and each holds the few tiles that are best somewhere in it (compiler/choose). Further
+launch arguments (keys and batch of attention) have ranges of their own; numbers that belong to the graph (heads, head dim) are in
+the signature.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Compiled:
     request: _core.Request
     artifact: _core.Artifact
     stats: dict[str, Any]
+    choice: str                        # why this tile
     folded: list[bool] = field(default_factory=list)   # of each argument
 
 
@@ -216,25 +218,19 @@ class JitFunction:
             raise ArgumentError(f"M = {sizes['M']} is above m_max = {m_max}", "raise m_max of @plait.jit")
         static = tuple((name, size) for name, size in sizes.items() if name.startswith(_STATIC))
         limits = limits_of(sizes)
-        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], static, m_max, tuple(limits.items()),
-               session.target, session.topology.to_json())
-        if key not in self._compiled:
-            for tensor in graph["inputs"]:
-                tensor["shape"] = [sizes[dim] if dim.startswith(_STATIC) else dim for dim in tensor["shape"]]
-            self._compiled[key] = self._compile(graph, sizes, m_max, limits, session)
-            self._compiled[key].folded = [value.folded for value in trace.inputs]
-        return self._compiled[key], sizes
-
-    def _compile(self, graph: dict[str, Any], sizes: dict[str, int], m_max: int, limits: dict[str, int], session: Any) -> Compiled:
+        for tensor in graph["inputs"]:
+            tensor["shape"] = [sizes[dim] if dim.startswith(_STATIC) else dim for dim in tensor["shape"]]
         name = re.sub(r"\W+", "_", self._function.__name__).strip("_") or "kernel"
         text = json.dumps(schedule_file(name, graph, m_max, sizes["N"], sizes["K"], limits))
-        gathers = any(op["op"] == "all_gather" for op in graph["ops"])
-        defaults = {} if limits else default_knobs(sizes["N"], gathers)
-        knobs = {**defaults, **self._schedule}
-        origin = f"@plait.jit {self._function.__name__}"
-        request = _core.Request(text, origin, session.topology, session.target, knobs)
-        artifact, stats = request.compile(*self._cache)
-        return Compiled(graph, request, artifact, stats)
+        request = _core.Request(text, f"@plait.jit {self._function.__name__}", session.topology, session.target, self._schedule)
+        # The range sizes storage; M itself chooses the tile. Few tiles are best for any M of a range.
+        reason, tile = request.choose(sizes["M"])
+        key = (tuple(dtypes.items()), tuple(dims.items()), sizes["N"], sizes["K"], static, m_max, tuple(limits.items()),
+               tuple(tile.items()), session.target, session.topology.to_json())
+        if key not in self._compiled:
+            artifact, stats = request.compile(*self._cache)
+            self._compiled[key] = Compiled(graph, request, artifact, stats, reason, [value.folded for value in trace.inputs])
+        return self._compiled[key], sizes
 
     def _launch(self, compiled: Compiled, call: Call, outs: list[Any] | None, session: Any, sizes: dict[str, int],
                 args: tuple[Any, ...]) -> Any:
@@ -302,6 +298,10 @@ def measure(trace: Trace, call: Call, session: Any, m: int | None, outs: list[An
             if not letter:
                 continue
             size = ranks[0].shape[index]
+            if letter == "2 * N":
+                if size % 2:
+                    raise ArgumentError(f"{value.name}.shape[{index}] is {size}, silu_mul halves it", "pass an even number of columns")
+                letter, size = "N", size // 2
             if index == shard:
                 size = sum(r.shape[index] for r in ranks) if isinstance(session, SimSession) else size * session.world
                 if given is not None:   # the runtime checks every rank's rows against M
@@ -327,13 +327,6 @@ def schedule_file(name: str, graph: dict[str, Any], m_max: int, n: int, k: int, 
     """A schedule file with this graph and no knobs set."""
     problem: dict[str, Any] = {"m_max": m_max, "n": n, "k": k}
     return {"graph": {"name": name, **graph}, "schedule": {}, "problem": {**problem, **({"limits": limits} if limits else {})}}
-
-
-def default_knobs(n: int, gathers: bool = True) -> dict[str, str]:
-    """What differs from the knobs' own defaults for this problem: no tile wider than the output; 16 row tiles a raster
-    group where nothing is gathered (1 to 3 % faster than 8, docs/results)."""
-    knobs = {"tile_n": str(min(256, -(-n // 64) * 64))}
-    return knobs if gathers else {**knobs, "raster_group": "16"}
 
 
 def read_knobs(schedule: Any) -> dict[str, str]:

@@ -172,7 +172,8 @@ def all_gather(x: Value, dim: int = 0) -> Value:
 
 
 def matmul(a: Value, b: Value) -> Value:
-    """a [M, K] @ b [K, N] (or b.T with b [N, K]) -> [M, N], accumulated in f32, rounded once to a's dtype at the end.
+    """a [M, K] @ b [K, N] -> [M, N], accumulated in f32, rounded once to a's dtype at the end. Either may be x.T of an argument:
+    b [N, K], or a [K, M], whose M must then be a multiple of 8 in every launch.
 
     Dims of a but the last are folded: a [B, S, K] @ b [K, N] -> [B, S, N]."""
     line = user_line()
@@ -182,13 +183,12 @@ def matmul(a: Value, b: Value) -> Value:
         if not isinstance(value, Value) or len(value.dims) != 2:
             what = f"{value.name} with {len(value.dims)} dims" if isinstance(value, Value) else type(value).__name__
             raise ScheduleError(f"{line}: matmul of {what}", "both operands are matrices")
-    if a.transposed:
-        raise ScheduleError(f"{line}: matmul with {a.name}.T on the left is not supported", "store it row-major")
     for dim, name in ((a.dims[0], "M"), (a.dims[1], "K"), (b.dims[1], "N")):
         if not dim.root().name:
             dim.root().name = name
     a.dims[1].join(b.dims[0], line)
-    return a.trace.record("matmul", [a, b], [a.dims[0], b.dims[1]], a.dtype, transpose_b=b.transposed)
+    return a.trace.record("matmul", [a, b], [a.dims[0], b.dims[1]], a.dtype,
+                          transpose_a=a.transposed, transpose_b=b.transposed)
 
 
 def grouped_matmul(x: Value, w: Value, offs: Value, *, rows: Value | None = None, second: Value | None = None) -> Value:
@@ -304,6 +304,17 @@ def gelu_tanh(x: Value) -> Value:
 def silu(x: Value) -> Value:
     """x * sigmoid(x)."""
     return x.trace.record("silu", [x], x.dims, x.dtype)
+
+
+def silu_mul(x: Value) -> Value:
+    """SwiGLU's gate: silu of the left half of x's columns times the right half. x [M, 2 N], the result of a matmul with
+    weights [gate | up], -> [M, N]. Both halves stay in f32 until they meet; no [M, 2 N] tensor is made."""
+    whole = x.dims[-1].root()
+    if len(x.dims) != 2 or whole.name != "N" or x.is_input:
+        raise ScheduleError(f"{user_line()}: silu_mul of {x.name}, which is not the result of a matmul", "plait.silu_mul(x @ w)")
+    whole.name = "2 * N"
+    half = Dim(f"half of {whole.origin}", name="N")
+    return x.trace.record("silu_mul", [x], [x.dims[0], half], x.dtype)
 
 
 def cast(x: Value, dtype: str) -> Value:

@@ -43,12 +43,22 @@ _POINTWISE = {
 
 
 def _matmul(op: dict[str, Any], a: Bounded, b: Bounded) -> Bounded:
+    left = a.value.T if op.get("transpose_a") else a.value
     right = b.value.T if op.get("transpose_b") else b.value
-    value = a.value @ right
+    value = left @ right
     # Sum of k products in f32 in any grouping: at most (k + 1) roundings of the absolute sum; the usual growth is
     # its square root, and 4 of those are far out.
-    growth = 4.0 * math.sqrt(a.value.shape[1] + 1)
-    return Bounded(value, growth * _F32 * (np.abs(a.value) @ np.abs(right)))
+    growth = 4.0 * math.sqrt(left.shape[1] + 1)
+    return Bounded(value, growth * _F32 * (np.abs(left) @ np.abs(right)))
+
+
+def _silu_mul(x: Bounded) -> Bounded:
+    half = x.value.shape[1] // 2
+    gate, up = (Bounded(x.value[:, part], x.bound[:, part]) for part in (slice(half), slice(half, None)))
+    gate = _apply({"op": "silu"}, [gate])
+    value = gate.value * up.value
+    bound = gate.bound * np.abs(up.value) + np.abs(gate.value) * up.bound + gate.bound * up.bound
+    return Bounded(value, bound + 2 * _F32 * np.abs(value))
 
 
 def _attention(op: dict[str, Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, dtype: str) -> tuple[Bounded, Bounded]:
@@ -103,6 +113,8 @@ def _apply(op: dict[str, Any], inputs: list[Bounded]) -> Bounded:
         return _matmul(op, x, inputs[1])
     if name == "grouped_matmul":
         return _grouped_matmul(op, *(each.value for each in inputs))
+    if name == "silu_mul":
+        return _silu_mul(x)
     if name in ("bias", "residual"):
         value = x.value + inputs[1].value
         return Bounded(value, x.bound + 2 * _F32 * np.abs(value))

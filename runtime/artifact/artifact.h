@@ -56,6 +56,7 @@ struct Manifest {
     std::int64_t min_ctas = 1;            // fewer resident CTAs cannot run this plan
     std::uint64_t workspace_bytes = 0;    // the artifact's area, each rank's
     std::uint64_t receive_bytes = 0;      // its first part: what peers' payloads are written to; flags lie behind
+    bool session_state = true;            // touches the session's DeviceState: its launches run one after another
     std::vector<std::string> agents;      // of a CTA, by agent index (host machine)
     std::vector<ManifestParam> params;    // launch arguments beside M
     std::vector<ManifestLet> lets;

@@ -80,6 +80,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("min_ctas", manifest.min_ctas);
     visit("workspace_bytes", manifest.workspace_bytes);
     visit("receive_bytes", manifest.receive_bytes);
+    visit("session_state", manifest.session_state);
     visit("agents", manifest.agents);
     visit("params", manifest.params);
     visit("lets", manifest.lets);

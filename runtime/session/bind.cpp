@@ -190,6 +190,12 @@ MapRequest evaluate_map(const Manifest& manifest, const ManifestMap& map, const 
     const std::uint64_t base = value_of(map.base_bytes, "the base");
     for (int d = 0; d < 2; ++d) request.stride_bytes[d] = value_of(map.stride_bytes[d], "a stride");
     fill_unused_strides(request);
+    for (int d = 0; d < 2; ++d) {
+        if (request.stride_bytes[d] % kBulkAlignment == 0) continue;
+        throw ArgumentError(fmt::format("map {} of `{}`: {} = {} bytes, TMA steps by multiples of {}", request.name, map.memory,
+                                        map.stride_bytes[d].print(), request.stride_bytes[d], kBulkAlignment),
+                            "the rows of a transposed matrix are columns in memory: pass a multiple of 8 rows");
+    }
     const std::uint64_t end = base + (request.extent[2] - 1) * request.stride_bytes[1] +
                               (request.extent[1] - 1) * request.stride_bytes[0] +
                               request.extent[0] * request.element_bytes;

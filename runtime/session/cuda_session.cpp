@@ -85,6 +85,7 @@ CudaSession::~CudaSession() {
         const CaptureModeScope relaxed(*driver_, cu::CaptureMode::Relaxed);
         // A running kernel uses everything below; its own deadlines bound this wait.
         driver_->event_synchronize(chain_->get());
+        if (unchained_launches_) driver_->context_synchronize();  // they may run on any stream, also one that is gone
         network_.reset();
         programs_.clear();
         pinned_.reset();

@@ -80,7 +80,9 @@ private:
     CtaBudget budget_;
     // In order of creation; destroyed in the reverse order.
     std::unique_ptr<PrivateStream> control_;  // memsets and reads of DeviceState, beside running kernels
-    std::unique_ptr<OrderingEvent> chain_;    // recorded after each launch, waited for before the next
+    // Recorded after each launch that touches state_, waited for before the next.
+    std::unique_ptr<OrderingEvent> chain_;
+    bool unchained_launches_ = false;         // of kernels that touch no state
     std::unique_ptr<SymmetricWorkspace> workspace_;
     std::unique_ptr<DeviceMemory> state_;
     std::unique_ptr<PinnedMemory> pinned_;

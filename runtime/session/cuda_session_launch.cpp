@@ -47,17 +47,23 @@ void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensor
     const std::vector<unsigned char> args =
         bind_arguments(program.manifest(), launch_of(program, m), place_, tensors,
                        [this](const MapRequest& request) { return encode_cuda_map(*driver_, request); });
+    // A kernel that touches no state of the session needs no order; in a graph each event is a node and costs microseconds.
+    const bool chained = program.manifest().session_state;
     cu::CaptureStatus capture = cu::CaptureStatus::None;
-    check_driver(*driver_, driver_->stream_is_capturing(stream, &capture),
-                 "asking whether the stream is being captured");
+    if (chained) check_driver(*driver_, driver_->stream_is_capturing(stream, &capture), "asking whether the stream is being captured");
     const bool captured = capture != cu::CaptureStatus::None;
     // External: a graph's launch waits for what was recorded when the graph is launched, not when it was captured, so
     // that replays and plain launches form one chain.
-    check_driver(*driver_, driver_->stream_wait_event(stream, chain_->get(), captured ? cu::kEventWaitExternal : 0),
-                 "waiting for the session's previous launch");
+    if (chained) {
+        check_driver(*driver_, driver_->stream_wait_event(stream, chain_->get(), captured ? cu::kEventWaitExternal : 0),
+                     "waiting for the session's previous launch");
+    }
     program.launch(args, stream);
-    check_driver(*driver_, driver_->event_record(chain_->get(), stream, captured ? cu::kEventRecordExternal : 0),
-                 "recording the launch");
+    unchained_launches_ = unchained_launches_ || !chained;
+    if (chained) {
+        check_driver(*driver_, driver_->event_record(chain_->get(), stream, captured ? cu::kEventRecordExternal : 0),
+                     "recording the launch");
+    }
     if (network_) network_->wake();
     ++launches_;
 }

@@ -61,4 +61,14 @@ void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     }
 }
 
+// acc = f(acc, other).
+template <i64 M, i64 N, class Function>
+void join(Agent& ag, Acc<M, N>& acc, Acc<M, N>& other, Function f) {
+    f32* x = acc.values(ag);
+    const f32* y = other.values(ag);
+    ag.engine->touch(ag.handle, x);
+    ag.engine->touch(ag.handle, y);
+    for (i64 i = 0; i < M * N; i += 1) x[i] = f(x[i], y[i]);
+}
+
 }  // namespace plait

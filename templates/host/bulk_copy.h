@@ -11,6 +11,7 @@ struct Bytes {
 };
 
 inline constexpr i64 kBoxColumns = 64;
+inline constexpr i64 kBoxRowBytes = 128;
 
 static inline u64 clip(i64 start, u64 extent, u64 box) {
     if (start < 0 || static_cast<u64>(start) >= extent) return 0;
@@ -59,7 +60,7 @@ void load_boxes(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y
 
 template <i64 Rows, i64 Cols, class T, i64 Count>
 void store_box(Agent& ag, const TensorMap& map, const Bytes<Count>& src, i64 x, i64 y, i64 z) {
-    static_assert(Cols <= kBoxColumns && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count,
+    static_assert(Cols * static_cast<i64>(sizeof(T)) <= kBoxRowBytes && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count,
                   "the slot is smaller than its box");
     u8* memory;
     const BulkCopy box = clipped_box(ag, map, x, y, z, memory);

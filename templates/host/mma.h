@@ -78,6 +78,18 @@ void mma_begin(Agent& ag, Acc<M, N>& acc) {
     ag.engine->mma_begin(ag.handle, acc.values(ag));
 }
 
+// a: TransposeA 0: [rows][64], k innermost; 1: boxes of [64 k][64 rows] side by side. To [M][64].
+template <i64 M, i64 TransposeA, class T>
+void widen_a(f32* __restrict to, const T* __restrict a) {
+    for (i64 r = 0; r < M; r += 1) {
+        for (i64 k = 0; k < kMmaBlockK; k += 1) {
+            const i64 at = TransposeA != 0 ? r / kBoxColumns * kBoxColumns * kMmaBlockK + k * kBoxColumns + r % kBoxColumns
+                                           : r * kMmaBlockK + k;
+            to[r * kMmaBlockK + k] = to_f32(a[at]);
+        }
+    }
+}
+
 // sum (+)= a times one box of b: declared to the engine, then computed.
 template <i64 M, i64 N, i64 TransposeB, class T, i64 BBytes>
 void multiply_box(Agent& ag, f32* sum, const f32* wide_a, const Bytes<BBytes>& b, bool accumulate) {
@@ -95,7 +107,7 @@ void multiply_box(Agent& ag, f32* sum, const f32* wide_a, const Bytes<BBytes>& b
 }
 
 // Boxes: blocks of 64 of k, each in the slot after the one before.
-template <i64 N, i64 TransposeB, class T, i64 Boxes = 1, i64 M, i64 ABytes, i64 BBytes>
+template <i64 N, i64 TransposeB, class T, i64 Boxes = 1, i64 TransposeA = 0, i64 M, i64 ABytes, i64 BBytes>
 void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, const Bytes<BBytes>& b, bool accumulate) {
     static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
     constexpr i64 row_bytes = kMmaBlockK * sizeof(T);
@@ -105,7 +117,7 @@ void mma_issue(Agent& ag, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, co
     for (i64 box = 0; box < Boxes; box += 1) {
         const u8* from = (&a)[box].data + a_rows * row_bytes;
         ag.engine->mma_read(ag.handle, from, M * row_bytes, 1, M * row_bytes);
-        for (i64 i = 0; i < M * kMmaBlockK; i += 1) wide_a[i] = to_f32(reinterpret_cast<const T*>(from)[i]);
+        widen_a<M, TransposeA>(wide_a, reinterpret_cast<const T*>(from));
         multiply_box<M, N, TransposeB, T>(ag, sum, wide_a, (&b)[box], box > 0 || accumulate);
     }
 }

@@ -19,6 +19,7 @@ static inline f32 gelu_tanh(f32 x) {
     return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
 }
 static inline f32 silu(f32 x) { return x / (1.0f + expf(-x)); }
+static inline f32 silu_mul(f32 x, f32 y) { return silu(x) * y; }
 
 // The engine is asked once per range of constant memory (a caller's input), and each time for anything else.
 template <class T>

@@ -16,7 +16,7 @@ ABI = "templates/abi"
 FREESTANDING = ("templates/",)
 
 BINDINGS = {
-    "compiler/compile.h", "compiler/ir", "compiler/passes/lower.h", "compiler/codegen/emit.h", "compiler/backend/clang_jit.h",
+    "compiler/compile.h", "compiler/ir", "compiler/choose/choose_schedule.h", "compiler/passes/lower.h", "compiler/codegen/emit.h", "compiler/backend/clang_jit.h",
     "compiler/backend/cache.h", "compiler/backend/nvrtc_library.h", "runtime/base/error.h", "runtime/base/settings.h",
     "runtime/base/dl.h", "runtime/artifact/artifact.h", "runtime/artifact/host_module.h", "runtime/topology/topology.h",
     "runtime/device/driver.h", "runtime/device/machine_topology.h", "runtime/session/bind.h", "runtime/session/cluster.h", "runtime/session/session.h",
@@ -34,8 +34,8 @@ def _compiler(path: PurePosixPath) -> set[str]:
     ir = {"compiler/ir", "runtime/base", "runtime/topology"}
     if part == "ir":
         return ir
-    if part in ("verify", "passes", "codegen"):
-        extra = {"compiler/verify"} if str(path) == "compiler/passes/lower.cpp" else set()
+    if part in ("choose", "verify", "passes", "codegen"):
+        extra = {"compiler/choose", "compiler/verify"} if str(path) == "compiler/passes/lower.cpp" else set()
         # codegen prints offsets and names of the abi's structs, and takes them from the structs themselves
         return ir | {f"compiler/{part}", ABI} | extra
     if part in ("cost", "tune"):

@@ -96,7 +96,7 @@ std::vector<std::int64_t> choose_rows(const Plan& plan) {
     std::set<std::int64_t> seen;
     std::vector<std::int64_t> chosen;
     for (std::int64_t m : rows) {
-        m = std::min(m, plan.m_max);
+        m = legal_rows(plan, std::min(m, plan.m_max));
         if (m >= 0 && seen.insert(m).second) chosen.push_back(m);
     }
     return chosen;

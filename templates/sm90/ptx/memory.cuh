@@ -47,6 +47,11 @@ PLAIT_FETCH_ADD_AS(fetch_add_relaxed_gpu, "relaxed.gpu")
 PLAIT_FETCH_ADD_AS(fetch_add_acq_rel_gpu, "acq_rel.gpu")
 #undef PLAIT_FETCH_ADD_AS
 
+// Two neighbouring words of shared memory, 8-byte aligned.
+PLAIT_DEVICE void store_shared_pair(u32 address, f32 low, f32 high) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(low), "f"(high) : "memory");
+}
+
 // 16 bytes of ones.
 PLAIT_DEVICE void store_ones(u8* address) {
     asm volatile("st.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(__cvta_generic_to_global(address)), "r"(0xffffffffu) : "memory");

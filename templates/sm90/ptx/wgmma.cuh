@@ -6,7 +6,7 @@
 namespace plait {
 
 // Specialised in kernel_shapes.h: static void issue(f32 (&d)[N / 2], u64 a, u64 b, bool accumulate), m64nNk16.
-template <int N, int TransposeB, class T>
+template <int N, int TransposeB, class T, int TransposeA>
 struct WgmmaShape;
 
 // The same with a in registers: issue(d, const u32 (&a)[4] as a pointer, b, accumulate), k = 16.

@@ -43,7 +43,7 @@ PLAIT_DEVICE void load_boxes(Agent& ag, Bytes<Count>& dst, const TensorMap& map,
 
 template <i64 Rows, i64 Cols, class T, i64 Count>
 PLAIT_DEVICE void store_box(Agent& ag, const TensorMap& map, const Bytes<Count>& src, i64 x, i64 y, i64 z) {
-    static_assert(sizeof(T) == 2 && Cols <= kBoxColumns && Rows * 128 <= Count, "one box, 128 bytes a row");
+    static_assert(Cols * static_cast<i64>(sizeof(T)) <= 128 && Rows * 128 <= Count, "one box, at most 128 bytes a row");
     if (!ag.elected()) return;
     ptx::tensor_store_3d(&map, ptx::shared_address(&src), static_cast<i32>(x), static_cast<i32>(y), static_cast<i32>(z));
 }

@@ -39,4 +39,14 @@ PLAIT_DEVICE void map(Agent& ag, Acc<M, N>& acc, i64 row, i64 col, Function f) {
     }
 }
 
+// acc = f(acc, other). No loads stand in f, so nothing is hoisted: each pair frees a register.
+template <i64 M, i64 N, class Function>
+PLAIT_DEVICE void join(Agent&, Acc<M, N>& acc, const Acc<M, N>& other, Function f) {
+#pragma unroll
+    for (i64 b = 0; b < M / 64; b += 1) {
+#pragma unroll
+        for (i64 i = 0; i < N / 2; i += 1) acc.value[b][i] = f(acc.value[b][i], other.value[b][i]);
+    }
+}
+
 }  // namespace plait

@@ -30,26 +30,29 @@ inline constexpr u32 kGroupBytes = 1024;  // eight rows, the swizzle's period
 template <bool Transpose>
 inline constexpr u32 kStepUnits = (Transpose ? kMmaK / 8 * kGroupBytes : kMmaK * 2) >> 4;
 
-// a: K-major, [rows][64]. b: TransposeB 0: K-major, [N][64]; 1: MN-major, boxes of [64 k][64 columns] side by side.
+// a: TransposeA 0: K-major, [rows][64]; 1: MN-major, boxes of [64 k][64 rows] side by side. b: TransposeB 0: K-major,
+// [N][64]; 1: MN-major, boxes of [64 k][64 columns] side by side.
 // K-major: the stride offset leads to the next eight rows, the leading one is unused, 16 of k are 32 bytes.
-// MN-major: the leading offset leads to the next 64 columns, the stride one to the next eight k, 16 of k are two groups.
+// MN-major: the leading offset leads to the next 64 rows or columns, the stride one to the next eight k, 16 of k are two
+// groups. 64 rows are one box either way, so block b of a starts b times 64 x 128 bytes further.
 // Boxes: blocks of 64 of k, each in the slot after the one before.
-template <i64 N, i64 TransposeB, class T, i64 Boxes = 1, i64 M, i64 ABytes, i64 BBytes>
+template <i64 N, i64 TransposeB, class T, i64 Boxes = 1, i64 TransposeA = 0, i64 M, i64 ABytes, i64 BBytes>
 PLAIT_DEVICE void mma_issue(Agent&, Acc<M, N>& acc, const Bytes<ABytes>& a, i64 a_rows, const Bytes<BBytes>& b, bool accumulate) {
     static_assert(sizeof(T) == 2, "k blocks are 64 elements of 16 bits");
     static_assert(M * kRowBytes <= ABytes, "a is smaller than the accumulator's rows");
-    const u32 a_low = ptx::wgmma_descriptor_low(ptx::shared_address(&a) + static_cast<u32>(a_rows) * kRowBytes, 0);
-    const u32 b_low = ptx::wgmma_descriptor_low(ptx::shared_address(&b), TransposeB ? kKBlock * kRowBytes : 0);
+    using Shape = WgmmaShape<static_cast<int>(N), static_cast<int>(TransposeB), T, static_cast<int>(TransposeA)>;
+    constexpr u32 next_columns = kKBlock * kRowBytes;
+    const u32 a_low = ptx::wgmma_descriptor_low(ptx::shared_address(&a) + static_cast<u32>(a_rows) * kRowBytes, TransposeA ? next_columns : 0);
+    const u32 b_low = ptx::wgmma_descriptor_low(ptx::shared_address(&b), TransposeB ? next_columns : 0);
 #pragma unroll
     for (u32 k = 0; k < Boxes * kKBlock / kMmaK; k += 1) {
         const u32 box = k / (kKBlock / kMmaK), step = k % (kKBlock / kMmaK);
         const u32 b_here = b_low + box * (static_cast<u32>(BBytes) >> 4) + step * kStepUnits<TransposeB != 0>;
 #pragma unroll
         for (u32 block = 0; block < M / 64; block += 1) {
-            const u32 a_here = a_low + box * (static_cast<u32>(ABytes) >> 4) + step * kStepUnits<false> + (block * 64 * kRowBytes >> 4);
-            WgmmaShape<static_cast<int>(N), static_cast<int>(TransposeB), T>::issue(
-                acc.value[block], ptx::wgmma_descriptor(a_here, kGroupBytes), ptx::wgmma_descriptor(b_here, kGroupBytes),
-                k > 0 || accumulate);
+            const u32 a_here = a_low + box * (static_cast<u32>(ABytes) >> 4) + step * kStepUnits<TransposeA != 0> + (block * 64 * kRowBytes >> 4);
+            Shape::issue(acc.value[block], ptx::wgmma_descriptor(a_here, kGroupBytes), ptx::wgmma_descriptor(b_here, kGroupBytes),
+                         k > 0 || accumulate);
         }
     }
 }

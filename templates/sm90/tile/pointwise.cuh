@@ -19,6 +19,8 @@ PLAIT_DEVICE f32 silu(f32 x) {
     return y;
 }
 
+PLAIT_DEVICE f32 silu_mul(f32 x, f32 y) { return silu(x) * y; }
+
 template <class T>
 PLAIT_DEVICE f32 to_f32(T value) {
     return ptx::widen(value);

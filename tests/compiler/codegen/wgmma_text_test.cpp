@@ -8,13 +8,13 @@ namespace plait {
 namespace {
 
 TEST(WgmmaText, PrintsTheOperandListOfOneShape) {
-    EXPECT_EQ(wgmma_text({{8, true, "f16"}}), R"(// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated, a K-major (PTX ISA, "wgmma.mma_async").
+    EXPECT_EQ(wgmma_text({{8, true, "f16"}}), R"(// The wgmma shapes of this kernel: scale-d is the predicate, a and b unnegated (PTX ISA, "wgmma.mma_async").
 #pragma once
 
 namespace plait {
 
 template <>
-struct WgmmaShape<8, 1, f16> {
+struct WgmmaShape<8, 1, f16, 0> {
     static __device__ __forceinline__ void issue(f32 (&d)[4], u64 a, u64 b, bool accumulate) {
         asm volatile(
             "{.reg .pred p; setp.ne.b32 p, %6, 0;\n"
@@ -28,6 +28,13 @@ struct WgmmaShape<8, 1, f16> {
 
 }  // namespace plait
 )");
+}
+
+TEST(WgmmaText, ATransposedLeftOperandIsAnotherShape) {
+    const std::string text = wgmma_text({{8, false, "bf16"}, {8, false, "bf16", false, true}});
+    EXPECT_NE(text.find("WgmmaShape<8, 0, bf16, 0>"), std::string::npos);
+    EXPECT_NE(text.find("WgmmaShape<8, 0, bf16, 1>"), std::string::npos);
+    EXPECT_NE(text.find("p, 1, 1, 1, 0;}"), std::string::npos) << "imm-trans-a comes before imm-trans-b";
 }
 
 TEST(WgmmaText, PrintsFourRegistersForAnOperandInRegisters) {

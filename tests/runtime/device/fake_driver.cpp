@@ -433,6 +433,10 @@ void FakeDriver::fill_streams(Driver& driver) {
         FAKE_BEGIN(unsafe("event_synchronize"));
         return cu::kSuccess;
     };
+    driver.context_synchronize = [this]() -> cu::Result {
+        FAKE_BEGIN(unsafe("context_synchronize"));
+        return cu::kSuccess;
+    };
     driver.event_elapsed = [this](float* milliseconds, cu::Event, cu::Event) -> cu::Result {
         FAKE_BEGIN(begin("event_elapsed"));
         *milliseconds = 0;

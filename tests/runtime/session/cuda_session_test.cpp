@@ -74,6 +74,28 @@ TEST(CudaSession, LaunchNeitherAllocatesNorSynchronises) {
     for (std::size_t i = 0; i < heavy.size(); ++i) EXPECT_EQ(fake.calls(heavy[i]), before[i]) << heavy[i];
 }
 
+// Two event nodes a launch made a graph of 28 us kernels half as fast again.
+TEST(CudaSession, OnlyLaunchesThatTouchTheSessionsStateAreOrdered) {
+    for (bool state : {true, false}) {
+        Artifact artifact = fake_artifact(1, 1);
+        artifact.manifest.session_state = state;
+        FakeDriver fake(with_parameters(artifact));
+        FakeTensors tensors;
+        int synchronised = 0;
+        {
+            FakeCluster cluster(1, 1);
+            cluster.create(fake);
+            cluster.attach(artifact);
+            const int records = fake.calls("event_record"), waits = fake.calls("stream_wait_event");
+            cluster.sessions[0]->launch(0, 7, tensors.views(7, 7), nullptr);
+            EXPECT_EQ(fake.calls("event_record") - records, state ? 1 : 0);
+            EXPECT_EQ(fake.calls("stream_wait_event") - waits, state ? 1 : 0);
+            synchronised = fake.calls("context_synchronize");
+        }
+        EXPECT_EQ(fake.calls("context_synchronize") - synchronised, state ? 0 : 1) << "the end waits for what no event covers";
+    }
+}
+
 TEST(CudaSession, RanksAddressEachOthersWorkspaces) {
     const Artifact artifact = fake_artifact(1, 2);
     FakeDriver fake(with_parameters(artifact));

@@ -1,0 +1,124 @@
+#include "compiler/choose/choose_schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "compiler/choose/tile_cost.h"
+#include "compiler/ir/fused_pattern.h"
+#include "compiler/ir/plan_sizes.h"
+
+namespace plait {
+namespace {
+
+constexpr std::int64_t kMaxAccumulator = 192;   // registers a thread; 160 beside a pointwise epilogue's own values
+constexpr std::int64_t kMaxBesideEpilogue = 160;
+
+struct Ranked {
+    Tile tile;
+    TileCost cost;
+};
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+
+// What the program would run on: a simulated launch takes the tiles of the GPU that it stands for.
+Target gpu_of(const Target& target, const Topology& topology) {
+    return target.is_host() ? Target::make("sm_90a", topology) : target;
+}
+
+MatmulShape shape_of(const FusedPattern& p, const Problem& problem, std::int64_t m) {
+    MatmulShape shape{m, problem.n, problem.k, p.transpose_b, p.gated, false, element_bytes(p.output_dtype)};
+    for (const PointwiseOp& op : p.pointwise) shape.pointwise = shape.pointwise || op.function != "cast";
+    return shape;
+}
+
+std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target) {
+    std::vector<Ranked> ranked;
+    const std::int64_t limit = shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator;
+    for (std::int64_t m : {64, 128, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
+        for (std::int64_t n = 64; n <= (m == 64 ? 128 : 256); n += 16) {
+            Tile tile{m, n, 0, m == 64 ? 1 : 2, 2};
+            if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
+            tile.stages = stages_that_fit(shape, tile, target);
+            if (tile.stages >= 3) ranked.push_back({tile, tile_cost(shape, tile, target)});
+        }
+    }
+    // Of tiles that cost the same the larger one moves fewer bytes.
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+        if (a.cost.cycles != b.cost.cycles) return a.cost.cycles < b.cost.cycles;
+        return a.tile.m * a.tile.n > b.tile.m * b.tile.n;
+    });
+    return ranked;
+}
+
+std::string fill_of(const Ranked& r) {
+    const std::int64_t waves = std::max<std::int64_t>(std::int64_t(std::ceil(r.cost.waves)), 1);
+    return fmt::format("{} tiles fill {:.2f} of {} wave{}", r.cost.tiles, r.cost.waves, waves, waves == 1 ? "" : "s");
+}
+
+// The first of another tile height or of a width that differs by more than a step: what a person would compare with.
+const Ranked* runner_up(const std::vector<Ranked>& ranked) {
+    for (const Ranked& r : ranked) {
+        if (r.tile.m != ranked.front().tile.m || std::abs(r.tile.n - ranked.front().tile.n) > 16) return &r;
+    }
+    return nullptr;
+}
+
+std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, const MatmulShape& shape, const Target& target) {
+    const Ranked& best = ranked.front();
+    std::string text = fmt::format("tile {} x {}, {} stages, {} consumer warpgroups, raster {}: at M = {} {} of {} SMs",
+                                   best.tile.m, best.tile.n, best.tile.stages, best.tile.consumers, raster, shape.m, fill_of(best),
+                                   target.sms);
+    if (const Ranked* other = runner_up(ranked))
+        text += fmt::format("; {} x {} would cost {:.1f} % more ({})", other->tile.m, other->tile.n,
+                            100 * (other->cost.cycles / best.cost.cycles - 1), fill_of(*other));
+    return text;
+}
+
+bool any_set(const Schedule& schedule) {
+    for (const char* knob : {"tile_m", "tile_n", "stages", "consumer_warpgroups"}) {
+        if (schedule.is_set(knob)) return true;
+    }
+    return false;
+}
+
+void set(Schedule* schedule, const char* knob, std::int64_t value) { schedule->set(knob, std::to_string(value)); }
+
+}  // namespace
+
+Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
+                       const Target& target, std::int64_t m) {
+    Chosen chosen{given, "the schedule's own tile"};
+    Diagnostics unused;  // the verifier reports them
+    const std::optional<FusedPattern> pattern = match_fused_pattern(graph, &unused);
+    const bool sound = pattern && problem.m_max > 0 && problem.n > 0 && problem.k > 0;
+    if (!sound || any_set(given)) return chosen;
+    if (pattern->all_gather && topology.world() > 1) {
+        const std::int64_t widest = pattern->gated ? 128 : 256;
+        const std::int64_t width = std::min(widest, round_up(problem.n, 64));
+        if (width != given.integer("tile_n")) set(&chosen.schedule, "tile_n", width);
+        chosen.reason = fmt::format("rows arrive from peers: tile 128 x {}, the default, no wider than the output", width);
+        return chosen;
+    }
+    const Target gpu = gpu_of(target, topology);
+    std::int64_t rows = m > 0 ? m : problem.m_max;
+    if (pattern->row_shard) rows = std::max<std::int64_t>((rows + topology.world() - 1) / topology.world(), 1);
+    const MatmulShape shape = shape_of(*pattern, problem, rows);
+    const std::vector<Ranked> ranked = rank_tiles(shape, gpu);
+    if (ranked.empty()) return chosen;  // nothing fits: the verifier says what is missing
+    const Tile& tile = ranked.front().tile;
+    set(&chosen.schedule, "tile_m", tile.m);
+    set(&chosen.schedule, "tile_n", tile.n);
+    set(&chosen.schedule, "stages", tile.stages);
+    set(&chosen.schedule, "consumer_warpgroups", tile.consumers);
+    const std::int64_t raster = given.is_set("raster_group") ? given.integer("raster_group") : raster_group(shape, tile, gpu);
+    set(&chosen.schedule, "raster_group", raster);
+    chosen.reason = reason_of(ranked, raster, shape, gpu);
+    return chosen;
+}
+
+}  // namespace plait

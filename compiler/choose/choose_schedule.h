@@ -1,0 +1,24 @@
+// Tile, stages, consumer warpgroups and raster of a request whose schedule sets none of them, from the problem and the
+// target: the cheapest tile by tile_cost.h. These knobs never change a bit of the result.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/schedule.h"
+#include "compiler/ir/target.h"
+
+namespace plait {
+
+struct Chosen {
+    Schedule schedule;
+    std::string reason;  // one line for people
+};
+
+// m: rows of the launches to come; 0: problem.m_max. A given tile_m, tile_n, stages or consumer_warpgroups keeps all four as
+// they are, a given raster_group itself. Where rows are gathered the defaults stay, but for a tile wider than the output.
+// Nothing here depends on whether the target is host or GPU: both run the same programs.
+Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
+                       const Target& target, std::int64_t m = 0);
+
+}  // namespace plait

@@ -1,0 +1,81 @@
+#include "compiler/choose/tile_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plait {
+namespace {
+
+constexpr std::int64_t kElement = 2;           // of an operand
+constexpr std::int64_t kDepth = 64;            // of a k block
+constexpr std::int64_t kWarpgroup = 128;
+constexpr std::int64_t kBoxBytes = 64 * 128;
+constexpr std::int64_t kBarrierRoom = 1024;
+constexpr std::int64_t kMaxStages = 8;
+
+// Measured on an H200, in SM cycles at 1.755 GHz (docs/results).
+constexpr double kElementCycles = 0.0348;      // multiplying one element of the tile over a k block
+constexpr double kPortBytesPerCycle = 48;      // operands into one SM
+constexpr double kSharpness = 12;              // of the knee between multiplying and loading: 1.06 where both take as long
+constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
+constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
+constexpr double kRaggedFactor = 1.01;         // widths that are no multiple of a box of 64 columns
+constexpr double kHandOverCycles[] = {340, 410, 480};  // a k block takes no less, with 1, 2, 3 consumer warpgroups
+constexpr double kMemoryBytesPerCycle = 2280;  // of the GPU's memory: 4 TB/s
+constexpr double kStoreByteCycles = 0.038;     // the epilogue stands between two tiles
+constexpr double kPointwiseFactor = 1.5;       // of it
+constexpr double kLaunchCycles = 8800;         // launch, first loads, last stores
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t products(const MatmulShape& s) { return s.gated ? 2 : 1; }
+std::int64_t loaded_columns(const MatmulShape& s, const Tile& t) {
+    return products(s) * (s.transpose_b ? t.n : ceil_div(t.n, 64) * 64);
+}
+
+// Of one k block: multiplying and loading overlap, the slower one counts, and both a little where they are close.
+double block_cycles(const MatmulShape& s, const Tile& t, double power) {
+    const double bytes = double(stage_bytes(s, t));
+    const double multiply = double(t.m * t.n * products(s)) * kElementCycles + bytes * power * kPowerByteCycles;
+    const double load = bytes / kPortBytesPerCycle, slower = std::max(multiply, load);
+    const double knee = std::pow(1 + std::pow(std::min(multiply, load) / slower, kSharpness), 1 / kSharpness);
+    return std::max(slower * knee * (t.n % 64 != 0 ? kRaggedFactor : 1.0), kHandOverCycles[t.consumers - 1]);
+}
+
+}  // namespace
+
+std::int64_t stage_bytes(const MatmulShape& s, const Tile& t) { return (t.m + loaded_columns(s, t)) * kDepth * kElement; }
+
+std::int64_t stages_that_fit(const MatmulShape& s, const Tile& t, const Target& target) {
+    const std::int64_t room = target.shared_memory_bytes - t.boxes * t.consumers * kBoxBytes - kBarrierRoom;
+    return std::min(room / stage_bytes(s, t), kMaxStages);
+}
+
+std::int64_t accumulator_registers(const MatmulShape& s, const Tile& t) {
+    return t.m / t.consumers * t.n * products(s) / kWarpgroup;
+}
+
+std::int64_t raster_group(const MatmulShape& s, const Tile& t, const Target& target) {
+    const double square = std::sqrt(double(target.sms) * double(t.n) / double(t.m));
+    const std::int64_t rows = std::max<std::int64_t>(ceil_div(s.m, t.m), 1);
+    std::int64_t group = std::int64_t(std::exp2(std::round(std::log2(square))));
+    while (group / 2 >= rows) group /= 2;
+    return std::clamp<std::int64_t>(group, 1, 64);
+}
+
+TileCost tile_cost(const MatmulShape& s, const Tile& t, const Target& target) {
+    TileCost cost;
+    cost.tiles = ceil_div(s.m, t.m) * ceil_div(s.n, t.n);
+    cost.waves = double(cost.tiles) / double(target.sms);
+    const double rounds = std::ceil(cost.waves), blocks = double(ceil_div(s.k, kDepth));
+    double store = double(t.m * t.n * s.output_bytes) * kStoreByteCycles;
+    if (s.pointwise || s.gated) store *= kPointwiseFactor;
+    const auto total = [&](double power) { return rounds * (blocks * block_cycles(s, t, power) + store); };
+    const double power = std::min(total(0) / kPowerLimitCycles, 1.0);
+    const double memory = double((s.m + products(s) * s.n) * s.k * kElement + s.m * s.n * s.output_bytes) / kMemoryBytesPerCycle;
+    // A kernel that memory bounds still prefers the tile that leaves the SMs more time.
+    const double compute = total(power);
+    cost.cycles = kLaunchCycles + std::max(compute, memory) + 0.05 * std::min(compute, memory);
+    return cost;
+}
+
+}  // namespace plait
