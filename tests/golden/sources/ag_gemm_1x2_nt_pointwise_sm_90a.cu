@@ -37,6 +37,10 @@ struct Args {
     const f32* bias;   // [N]
     const bf16* residual;   // [M, N]
     bf16* c6;   // [M, N]
+    i64 a_pitch;   // bytes from row to row
+    i64 b_pitch;   // bytes from row to row
+    i64 residual_pitch;   // bytes from row to row
+    i64 c6_pitch;   // bytes from row to row
     TensorMap a_map[3];
     TensorMap b_map[1];
     TensorMap c_map[2];
@@ -47,6 +51,10 @@ PLAIT_AT_OFFSET(Args, b, 248);
 PLAIT_AT_OFFSET(Args, bias, 256);
 PLAIT_AT_OFFSET(Args, residual, 264);
 PLAIT_AT_OFFSET(Args, c6, 272);
+PLAIT_AT_OFFSET(Args, a_pitch, 280);
+PLAIT_AT_OFFSET(Args, b_pitch, 288);
+PLAIT_AT_OFFSET(Args, residual_pitch, 296);
+PLAIT_AT_OFFSET(Args, c6_pitch, 304);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 704);
 PLAIT_AT_OFFSET(Args, c_map, 832);
@@ -73,6 +81,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
+    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -92,25 +101,28 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         trace(ag, TraceKind::Push, rank * chunks_max + chunk);
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 count = ceil_div(bytes, piece_bytes);
-        for (i64 i = 0; i < count + lag; i += 1) {
-            if (i < count) {
-                const i64 at = i * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                bulk_wait_read<1>(ag);
-                barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
-                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.intra_comm_full[fill.slot]);
-                fill.advance();
-            }
-            if (i >= lag) {
-                const i64 at = (i - lag) * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
-                for (i64 p = 1; p < locals; p += 1) {
-                    put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.a_stage[drain.slot], size);
+        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
+        for (i64 from = 0; from < bytes; from += span) {
+            const i64 count = ceil_div(span, piece_bytes);
+            for (i64 i = 0; i < count + lag; i += 1) {
+                if (i < count) {
+                    const i64 at = i * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    bulk_wait_read<1>(ag);
+                    barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                    load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.intra_comm_full[fill.slot]);
+                    fill.advance();
                 }
-                bulk_commit(ag);
-                drain.advance();
+                if (i >= lag) {
+                    const i64 at = (i - lag) * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                    for (i64 p = 1; p < locals; p += 1) {
+                        put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + from + at), sh.a_stage[drain.slot], size);
+                    }
+                    bulk_commit(ag);
+                    drain.advance();
+                }
             }
         }
         bulk_wait<0>(ag);
@@ -234,7 +246,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
             map(ag, acc, q * shard + row, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);
-                x = add(x, cell_at(ag, args.residual, r, c, M, N));
+                x = add(x, cell_at(ag, args.residual, r, c, M, N, args.residual_pitch / 2));
                 x = mul(x, 0.5f);
                 x = round_to<f16>(x);
                 return x;
@@ -316,7 +328,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
             map(ag, acc, q * shard + row + 64, col, [&](i64 r, i64 c, f32 x) {
                 x = add(x, col_at(ag, args.bias, c, N));
                 x = gelu(x);
-                x = add(x, cell_at(ag, args.residual, r, c, M, N));
+                x = add(x, cell_at(ag, args.residual, r, c, M, N, args.residual_pitch / 2));
                 x = mul(x, 0.5f);
                 x = round_to<f16>(x);
                 return x;

@@ -36,6 +36,9 @@ struct Args {
     const bf16* a;   // [a_rows, K]
     const bf16* b;   // [K, N]
     bf16* c;   // [M, N]
+    i64 a_pitch;   // bytes from row to row
+    i64 b_pitch;   // bytes from row to row
+    i64 c_pitch;   // bytes from row to row
     TensorMap a_map[3];
     TensorMap b_map[1];
     TensorMap c_map[2];
@@ -44,6 +47,9 @@ PLAIT_AT_OFFSET(Args, launch, 0);
 PLAIT_AT_OFFSET(Args, a, 240);
 PLAIT_AT_OFFSET(Args, b, 248);
 PLAIT_AT_OFFSET(Args, c, 256);
+PLAIT_AT_OFFSET(Args, a_pitch, 264);
+PLAIT_AT_OFFSET(Args, b_pitch, 272);
+PLAIT_AT_OFFSET(Args, c_pitch, 280);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 704);
 PLAIT_AT_OFFSET(Args, c_map, 832);
@@ -71,6 +77,7 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
+    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -100,23 +107,26 @@ PLAIT_AGENT void inter_send_sender(Agent& ag, const Args& args, Shared& sh) {
         const i64 row = chunk * chunk_rows;
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 count = ceil_div(bytes, piece_bytes);
-        for (i64 i = 0; i < count + lag; i += 1) {
-            if (i < count) {
-                const i64 at = i * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                bulk_wait_read<1>(ag);
-                barrier_expect(ag, sh.inter_send_full[fill.slot], size);
-                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.inter_send_full[fill.slot]);
-                fill.advance();
-            }
-            if (i >= lag) {
-                const i64 at = (i - lag) * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                barrier_wait(ag, sh.inter_send_full[drain.slot], drain.phase);
-                put_bytes(ag, peer_bytes(args, a_full_offset, local, target + at), sh.a_stage[drain.slot], size);
-                bulk_commit(ag);
-                drain.advance();
+        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
+        for (i64 from = 0; from < bytes; from += span) {
+            const i64 count = ceil_div(span, piece_bytes);
+            for (i64 i = 0; i < count + lag; i += 1) {
+                if (i < count) {
+                    const i64 at = i * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    bulk_wait_read<1>(ag);
+                    barrier_expect(ag, sh.inter_send_full[fill.slot], size);
+                    load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.inter_send_full[fill.slot]);
+                    fill.advance();
+                }
+                if (i >= lag) {
+                    const i64 at = (i - lag) * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    barrier_wait(ag, sh.inter_send_full[drain.slot], drain.phase);
+                    put_bytes(ag, peer_bytes(args, a_full_offset, local, target + from + at), sh.a_stage[drain.slot], size);
+                    bulk_commit(ag);
+                    drain.advance();
+                }
             }
         }
         bulk_wait<0>(ag);
@@ -140,6 +150,7 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
     const i64 local = args.launch.local_rank;
     const i64 cta = ag.cta;
     const i64 ctas = ag.ctas;
+    const i64 a_pitch = args.a_pitch;
     const i64 shard = max(ceil_div(M, world), 1);
     const i64 a_rows = max(0, min(shard, M - rank * shard));
     const i64 chunks = ceil_div(a_rows, chunk_rows);
@@ -159,25 +170,28 @@ PLAIT_AGENT void intra_comm_pusher(Agent& ag, const Args& args, Shared& sh) {
         const i64 target = ((bank * world + rank) * shard_max + row) * row_bytes;
         trace(ag, TraceKind::Push, rank * chunks_max + chunk);
         const i64 bytes = min(chunk_rows, a_rows - row) * row_bytes;
-        const i64 count = ceil_div(bytes, piece_bytes);
-        for (i64 i = 0; i < count + lag; i += 1) {
-            if (i < count) {
-                const i64 at = i * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                bulk_wait_read<1>(ag);
-                barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
-                load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * row_bytes + at), size, sh.intra_comm_full[fill.slot]);
-                fill.advance();
-            }
-            if (i >= lag) {
-                const i64 at = (i - lag) * piece_bytes;
-                const i64 size = min(piece_bytes, bytes - at);
-                barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
-                for (i64 p = 1; p < locals; p += 1) {
-                    put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + at), sh.a_stage[drain.slot], size);
+        const i64 span = a_pitch == K * 2 ? bytes : row_bytes;
+        for (i64 from = 0; from < bytes; from += span) {
+            const i64 count = ceil_div(span, piece_bytes);
+            for (i64 i = 0; i < count + lag; i += 1) {
+                if (i < count) {
+                    const i64 at = i * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    bulk_wait_read<1>(ag);
+                    barrier_expect(ag, sh.intra_comm_full[fill.slot], size);
+                    load_bytes(ag, sh.a_stage[fill.slot], tensor_bytes(args.a, row * a_pitch + from / row_bytes * a_pitch + at), size, sh.intra_comm_full[fill.slot]);
+                    fill.advance();
                 }
-                bulk_commit(ag);
-                drain.advance();
+                if (i >= lag) {
+                    const i64 at = (i - lag) * piece_bytes;
+                    const i64 size = min(piece_bytes, span - at);
+                    barrier_wait(ag, sh.intra_comm_full[drain.slot], drain.phase);
+                    for (i64 p = 1; p < locals; p += 1) {
+                        put_bytes(ag, peer_bytes(args, a_full_offset, (local + p) % locals, target + from + at), sh.a_stage[drain.slot], size);
+                    }
+                    bulk_commit(ag);
+                    drain.advance();
+                }
             }
         }
         bulk_wait<0>(ag);

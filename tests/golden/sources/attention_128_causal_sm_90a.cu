@@ -33,13 +33,13 @@ struct Args {
     TensorMap o_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, q, 232);
-PLAIT_AT_OFFSET(Args, k, 240);
-PLAIT_AT_OFFSET(Args, v, 248);
-PLAIT_AT_OFFSET(Args, o, 256);
-PLAIT_AT_OFFSET(Args, lse, 264);
-PLAIT_AT_OFFSET(Args, batch, 272);
-PLAIT_AT_OFFSET(Args, keys, 280);
+PLAIT_AT_OFFSET(Args, q, 240);
+PLAIT_AT_OFFSET(Args, k, 248);
+PLAIT_AT_OFFSET(Args, v, 256);
+PLAIT_AT_OFFSET(Args, o, 264);
+PLAIT_AT_OFFSET(Args, lse, 272);
+PLAIT_AT_OFFSET(Args, batch, 280);
+PLAIT_AT_OFFSET(Args, keys, 288);
 PLAIT_AT_OFFSET(Args, q_map, 320);
 PLAIT_AT_OFFSET(Args, k_map, 448);
 PLAIT_AT_OFFSET(Args, v_map, 576);
@@ -155,9 +155,10 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
+        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(min(keys, max(0, row + 1)) / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 2)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -196,7 +197,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 1) {
+            for (i64 i = 0; i < plain; i += 2) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
@@ -209,14 +210,26 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                as_operand(ag, weights0, score);
+                barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                mma_begin(ag, score);
+                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
+                mma_commit(ag);
+                scale_rows(ag, out, factor);
+                barrier_wait(ag, sh.v_full[value.slot], value.phase);
+                mma_begin(ag, out);
+                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot * 2], 1);
+                mma_commit(ag);
+                mma_wait<1>(ag, score);
+                barrier_arrive(ag, sh.k_empty[key.slot]);
+                key.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
+                mma_wait<0>(ag, out, weights1);
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -281,9 +294,10 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
+        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(min(keys, max(0, row + 1)) / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 2)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -322,7 +336,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 1) {
+            for (i64 i = 0; i < plain; i += 2) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
@@ -335,14 +349,26 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                as_operand(ag, weights0, score);
+                barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                mma_begin(ag, score);
+                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
+                mma_commit(ag);
+                scale_rows(ag, out, factor);
+                barrier_wait(ag, sh.v_full[value.slot], value.phase);
+                mma_begin(ag, out);
+                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot * 2], 1);
+                mma_commit(ag);
+                mma_wait<1>(ag, score);
+                barrier_arrive(ag, sh.k_empty[key.slot]);
+                key.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
+                mma_wait<0>(ag, out, weights1);
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -385,6 +411,14 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    const i64 batch = args.batch;
+    fill_nan(ag, args.o, batch * M * heads * head_dim);
+    fill_nan(ag, args.lse, batch * heads * M);
+}
+
 }  // namespace
 
 // ---- entry
@@ -392,6 +426,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     Shared& sh = shared_memory<Shared>();
     Agent ag = make_agent();
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_full[i], 1);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.k_full[i], 1);
@@ -419,5 +454,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }

@@ -33,13 +33,13 @@ struct Args {
     TensorMap o_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, q, 232);
-PLAIT_AT_OFFSET(Args, k, 240);
-PLAIT_AT_OFFSET(Args, v, 248);
-PLAIT_AT_OFFSET(Args, o, 256);
-PLAIT_AT_OFFSET(Args, lse, 264);
-PLAIT_AT_OFFSET(Args, batch, 272);
-PLAIT_AT_OFFSET(Args, keys, 280);
+PLAIT_AT_OFFSET(Args, q, 240);
+PLAIT_AT_OFFSET(Args, k, 248);
+PLAIT_AT_OFFSET(Args, v, 256);
+PLAIT_AT_OFFSET(Args, o, 264);
+PLAIT_AT_OFFSET(Args, lse, 272);
+PLAIT_AT_OFFSET(Args, batch, 280);
+PLAIT_AT_OFFSET(Args, keys, 288);
 PLAIT_AT_OFFSET(Args, q_map, 320);
 PLAIT_AT_OFFSET(Args, k_map, 448);
 PLAIT_AT_OFFSET(Args, v_map, 576);
@@ -156,8 +156,8 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Operand<64, key_block, bf16> weights0(ag);
         Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(keys / key_block, blocks - 1) / 2 * 2;
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(keys / key_block, blocks - 1)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -209,11 +209,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                as_operand(ag, weights1, score);
-                settle(ag, total, weights1);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
@@ -229,11 +225,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                as_operand(ag, weights0, score);
-                settle(ag, total, weights0);
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights1);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
@@ -303,8 +295,8 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Operand<64, key_block, bf16> weights0(ag);
         Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(keys / key_block, blocks - 1) / 2 * 2;
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(keys / key_block, blocks - 1)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -356,11 +348,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                as_operand(ag, weights1, score);
-                settle(ag, total, weights1);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
@@ -376,11 +364,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                as_operand(ag, weights0, score);
-                settle(ag, total, weights0);
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights1);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
@@ -426,6 +410,14 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    const i64 batch = args.batch;
+    fill_nan(ag, args.o, batch * M * heads * head_dim);
+    fill_nan(ag, args.lse, batch * heads * M);
+}
+
 }  // namespace
 
 // ---- entry
@@ -435,6 +427,7 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     constexpr bool thread_agents[] = {true, false, false};
     Agent ag = make_agent(*host_cta, thread_agents[host_cta->agent_index]);
     if (host_cta->agent_index == 0) {
+        count_in(ag, args);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_full[i], 1);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.k_full[i], 1);
@@ -464,5 +457,5 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
         }
     }
     cta_barrier(ag);
-    if (host_cta->agent_index == 0) leave(ag, args);
+    if (cta_any(ag, host_cta->agent_index == 0 && leave(ag, args))) invalidate_outputs(ag, args);
 }

@@ -32,12 +32,12 @@ struct Args {
     TensorMap o_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, q, 232);
-PLAIT_AT_OFFSET(Args, k, 240);
-PLAIT_AT_OFFSET(Args, v, 248);
-PLAIT_AT_OFFSET(Args, o, 256);
-PLAIT_AT_OFFSET(Args, batch, 264);
-PLAIT_AT_OFFSET(Args, keys, 272);
+PLAIT_AT_OFFSET(Args, q, 240);
+PLAIT_AT_OFFSET(Args, k, 248);
+PLAIT_AT_OFFSET(Args, v, 256);
+PLAIT_AT_OFFSET(Args, o, 264);
+PLAIT_AT_OFFSET(Args, batch, 272);
+PLAIT_AT_OFFSET(Args, keys, 280);
 PLAIT_AT_OFFSET(Args, q_map, 320);
 PLAIT_AT_OFFSET(Args, k_map, 448);
 PLAIT_AT_OFFSET(Args, v_map, 576);
@@ -155,9 +155,10 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
+        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(keys / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(keys / key_block, blocks - 1)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -196,7 +197,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 1) {
+            for (i64 i = 0; i < plain; i += 2) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 4>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 4], 0);
@@ -209,14 +210,26 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.09016844f, 8.0f);
-                exp2_rows(ag, score, 0.09016844f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.09016844f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                as_operand(ag, weights0, score);
+                barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                mma_begin(ag, score);
+                mma_issue<key_block, 0, bf16, 4>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 4], 0);
+                mma_commit(ag);
+                scale_rows(ag, out, factor);
+                barrier_wait(ag, sh.v_full[value.slot], value.phase);
+                mma_begin(ag, out);
+                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot], 1);
+                mma_commit(ag);
+                mma_wait<1>(ag, score);
+                barrier_arrive(ag, sh.k_empty[key.slot]);
+                key.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.09016844f, 8.0f);
+                mma_wait<0>(ag, out, weights1);
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -293,9 +306,10 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
+        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(keys / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(keys / key_block, blocks - 1)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -334,7 +348,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 1) {
+            for (i64 i = 0; i < plain; i += 2) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 4>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 4], 0);
@@ -347,14 +361,26 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.09016844f, 8.0f);
-                exp2_rows(ag, score, 0.09016844f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.09016844f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                as_operand(ag, weights0, score);
+                barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                mma_begin(ag, score);
+                mma_issue<key_block, 0, bf16, 4>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 4], 0);
+                mma_commit(ag);
+                scale_rows(ag, out, factor);
+                barrier_wait(ag, sh.v_full[value.slot], value.phase);
+                mma_begin(ag, out);
+                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot], 1);
+                mma_commit(ag);
+                mma_wait<1>(ag, score);
+                barrier_arrive(ag, sh.k_empty[key.slot]);
+                key.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.09016844f, 8.0f);
+                mma_wait<0>(ag, out, weights1);
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -410,6 +436,13 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    const i64 batch = args.batch;
+    fill_nan(ag, args.o, batch * heads * M * head_dim);
+}
+
 }  // namespace
 
 // ---- entry
@@ -417,6 +450,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     Shared& sh = shared_memory<Shared>();
     Agent ag = make_agent();
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_full[i], 1);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_empty[i], 2 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.k_full[i], 1);
@@ -444,5 +478,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }

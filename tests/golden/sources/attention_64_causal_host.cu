@@ -33,13 +33,13 @@ struct Args {
     TensorMap o_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, q, 232);
-PLAIT_AT_OFFSET(Args, k, 240);
-PLAIT_AT_OFFSET(Args, v, 248);
-PLAIT_AT_OFFSET(Args, o, 256);
-PLAIT_AT_OFFSET(Args, lse, 264);
-PLAIT_AT_OFFSET(Args, batch, 272);
-PLAIT_AT_OFFSET(Args, keys, 280);
+PLAIT_AT_OFFSET(Args, q, 240);
+PLAIT_AT_OFFSET(Args, k, 248);
+PLAIT_AT_OFFSET(Args, v, 256);
+PLAIT_AT_OFFSET(Args, o, 264);
+PLAIT_AT_OFFSET(Args, lse, 272);
+PLAIT_AT_OFFSET(Args, batch, 280);
+PLAIT_AT_OFFSET(Args, keys, 288);
 PLAIT_AT_OFFSET(Args, q_map, 320);
 PLAIT_AT_OFFSET(Args, k_map, 448);
 PLAIT_AT_OFFSET(Args, v_map, 576);
@@ -153,13 +153,15 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(min(keys, max(0, row + 129)) / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
+            turn_wait(ag, 0);
             mma_begin(ag, score);
             mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot], 0);
             mma_commit(ag);
+            turn_pass(ag, 1);
             mma_wait<0>(ag, score);
             barrier_arrive(ag, sh.k_empty[key.slot]);
             key.advance();
@@ -172,48 +174,45 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
             for (i64 i = 1; i < blocks - plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 0);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 1);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
                 const i64 start = (blocks - 1 - i) * key_block;
                 mask_cols(ag, score, row - start + 128, keys - start);
                 row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
                 exp2_rows(ag, score, 0.18033688f, maximum);
                 row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
-                scale_rows(ag, out, factor);
                 as_operand(ag, weights0, score);
+                scale_rows(ag, out, factor);
             }
             for (i64 i = 0; i < plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 0);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 1);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
-                exp2_rows(ag, score, 0.18033688f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
                 scale_rows(ag, out, factor);
-                as_operand(ag, weights0, score);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -243,6 +242,8 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[0], head % heads * head_dim, first, head / heads);
         bulk_commit(ag);
     }
+    // takes the last turn, which nobody else wants
+    turn_wait(ag, 0);
     trace(ag, TraceKind::Idle, 0);
     // the kernel ends only after every store is complete
     bulk_wait<0>(ag);
@@ -271,13 +272,15 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(min(keys, max(0, row + 129)) / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
+            turn_wait(ag, 1);
             mma_begin(ag, score);
             mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot], 0);
             mma_commit(ag);
+            turn_pass(ag, 2);
             mma_wait<0>(ag, score);
             barrier_arrive(ag, sh.k_empty[key.slot]);
             key.advance();
@@ -290,48 +293,45 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
             for (i64 i = 1; i < blocks - plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 1);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 2);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
                 const i64 start = (blocks - 1 - i) * key_block;
                 mask_cols(ag, score, row - start + 192, keys - start);
                 row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
                 exp2_rows(ag, score, 0.18033688f, maximum);
                 row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
-                scale_rows(ag, out, factor);
                 as_operand(ag, weights0, score);
+                scale_rows(ag, out, factor);
             }
             for (i64 i = 0; i < plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 1);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 2);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
-                exp2_rows(ag, score, 0.18033688f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
                 scale_rows(ag, out, factor);
-                as_operand(ag, weights0, score);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -374,6 +374,8 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
     Pipe<stages> key;
     Pipe<stages> value;
     Pipe<2> ring;
+    // consumer0 has the first turn
+    turn_pass(ag, 0);
     for (;;) {
         barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
         const i64 row = ring_get(ag, sh.tile_slot[ring.slot * 2]);
@@ -389,13 +391,15 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first one is always masked
-            const i64 plain = min(min(keys, max(0, row + 129)) / key_block, blocks - 1);
+            // blocks that need no mask; the first ones are always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
+            turn_wait(ag, 2);
             mma_begin(ag, score);
             mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 128, sh.k_stage[key.slot], 0);
             mma_commit(ag);
+            turn_pass(ag, 0);
             mma_wait<0>(ag, score);
             barrier_arrive(ag, sh.k_empty[key.slot]);
             key.advance();
@@ -408,48 +412,45 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
             for (i64 i = 1; i < blocks - plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 2);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 128, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 0);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
                 const i64 start = (blocks - 1 - i) * key_block;
                 mask_cols(ag, score, row - start + 256, keys - start);
                 row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
                 exp2_rows(ag, score, 0.18033688f, maximum);
                 row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
-                scale_rows(ag, out, factor);
                 as_operand(ag, weights0, score);
+                scale_rows(ag, out, factor);
             }
             for (i64 i = 0; i < plain; i += 1) {
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                turn_wait(ag, 2);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 1>(ag, score, sh.q_stage[0], 128, sh.k_stage[key.slot], 0);
                 mma_commit(ag);
                 mma_begin(ag, out);
                 mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
                 mma_commit(ag);
-                mma_wait<1>(ag, score);
+                turn_pass(ag, 0);
+                mma_wait<0>(ag, score, out, weights0);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
-                exp2_rows(ag, score, 0.18033688f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
                 scale_rows(ag, out, factor);
-                as_operand(ag, weights0, score);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -484,6 +485,14 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    const i64 batch = args.batch;
+    fill_nan(ag, args.o, batch * M * heads * head_dim);
+    fill_nan(ag, args.lse, batch * heads * M);
+}
+
 }  // namespace
 
 // ---- entry
@@ -493,6 +502,7 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
     constexpr bool thread_agents[] = {true, false, false, false};
     Agent ag = make_agent(*host_cta, thread_agents[host_cta->agent_index]);
     if (host_cta->agent_index == 0) {
+        count_in(ag, args);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_full[i], 1);
         for (i64 i = 0; i < 1; i += 1) barrier_init(ag, sh.q_empty[i], 3 * kWarpgroupArrivals);
         for (i64 i = 0; i < 2; i += 1) barrier_init(ag, sh.k_full[i], 1);
@@ -527,5 +537,5 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
         }
     }
     cta_barrier(ag);
-    if (host_cta->agent_index == 0) leave(ag, args);
+    if (cta_any(ag, host_cta->agent_index == 0 && leave(ag, args))) invalidate_outputs(ag, args);
 }

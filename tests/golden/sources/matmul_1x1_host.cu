@@ -25,6 +25,9 @@ struct Args {
     const bf16* a;   // [a_rows, K]
     const bf16* b;   // [K, N]
     bf16* c;   // [M, N]
+    i64 a_pitch;   // bytes from row to row
+    i64 b_pitch;   // bytes from row to row
+    i64 c_pitch;   // bytes from row to row
     TensorMap a_map[1];
     TensorMap b_map[1];
     TensorMap c_map[1];
@@ -33,6 +36,9 @@ PLAIT_AT_OFFSET(Args, launch, 0);
 PLAIT_AT_OFFSET(Args, a, 240);
 PLAIT_AT_OFFSET(Args, b, 248);
 PLAIT_AT_OFFSET(Args, c, 256);
+PLAIT_AT_OFFSET(Args, a_pitch, 264);
+PLAIT_AT_OFFSET(Args, b_pitch, 272);
+PLAIT_AT_OFFSET(Args, c_pitch, 280);
 PLAIT_AT_OFFSET(Args, a_map, 320);
 PLAIT_AT_OFFSET(Args, b_map, 448);
 PLAIT_AT_OFFSET(Args, c_map, 576);
