@@ -62,7 +62,8 @@ void relay_poll(Agent& ag, const Args& args, Relay& r) {
     r.completed = ag.engine->load(ag.handle, Lane::Members, &host->fifo_completed, Scope::System, Order::Ordered);
     r.posted = ag.engine->load(ag.handle, Lane::Members, &host->arrivals_posted, Scope::System, Order::Ordered);
     watch_entry(ag, args, r.watch);
-    r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
+    // After an abort nobody needs the relay, and CTAs that never started may be waiting for its SM.
+    r.finished = r.watch.told ? static_cast<i64>(~0ull >> 1) : r.watch.entered ? agents_finished(ag, args) : 0;
     ag.idle_until = r.watch.until_ns;
 }
 

@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     }
     cta_barrier(ag);
     if (ag.warpgroup == 0) {
-        registers_producer<tile_m * tile_n > 128 * 256 ? 56 : 72>();
+        registers_producer<(tile_m * tile_n > 128 * 256) ? 56 : 72>();
         if (ag.is_thread(0, 0)) {
             if (world > 1 && ag.cta < comm_ctas) intra_comm_pusher(ag, args, sh);
             compute_loader(ag, args, sh);
@@ -270,10 +270,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
             if (world > 1 && ag.cta == 0) protocol_relay(ag, args, sh);
         }
     } else if (ag.warpgroup == 1) {
-        registers_consumer<tile_m * tile_n > 128 * 256 ? 224 : 216>();
+        registers_consumer<(tile_m * tile_n > 128 * 256) ? 224 : 216>();
         compute_consumer0(ag, args, sh);
     } else if (ag.warpgroup == 2) {
-        registers_consumer<tile_m * tile_n > 128 * 256 ? 224 : 216>();
+        registers_consumer<(tile_m * tile_n > 128 * 256) ? 224 : 216>();
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);

@@ -194,22 +194,16 @@ TEST(Abort, DisagreementIsFoundWhereNobodyWouldWait) {
     }
 }
 
-// CTAs that are missing start when others leave; where all that run wait for what the missing ones would send, none does.
+// One CTA a rank runs, of which none can end: each waits for a chunk that a missing one of the peer would send.
 TEST(Abort, CtasThatAreNotStartedAreCounted) {
-    Case c = gather_case("1x2");
-    c.n = 256;
-    const Kernel kernel = build(c);
-    int stuck = 0;
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Kernel kernel = build(gather_case("1x2"));
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
         SimOptions options = options_of(seed);
         options.resident_ctas = 3;
-        options.occupied_sms = 1;
+        options.occupied_sms = 2;
         const std::string said = failure_of(kernel, options);
-        if (getenv("ABORT_DEBUG")) fmt::print("seed {}: {}\n", seed, said.substr(0, 200));
-        stuck += contains(said, "2 of 3 CTAs started within 60 s");
-        EXPECT_TRUE(said == "no error" || contains(said, "2 of 3 CTAs started within 60 s")) << "seed " << seed << ": " << said;
+        EXPECT_TRUE(contains(said, "1 of 3 CTAs started within 60 s")) << "seed " << seed << ": " << said;
     }
-    EXPECT_GT(stuck, 0);
 }
 
 TEST(Abort, ANewClusterOfTheSameProcessWorks) {

@@ -41,10 +41,10 @@ TEST(Sm90Kernel, PointwiseEpilogueSpillsNothing) {
     EXPECT_EQ(compile_ag_gemm(128, 256, true, 4, true).report.spill_bytes, 0);
 }
 
-// 192 accumulator registers of 224: a few words of the epilogue and the loader may go to memory, no accumulator does.
+// 192 accumulator registers of 224: a few words of the epilogue, the loader and the relay may go to memory, no accumulator does.
 TEST(Sm90Kernel, WideTileKeepsItsAccumulatorInRegisters) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
-    EXPECT_LE(compile_ag_gemm(256, 192, true, 3, false).report.spill_bytes, 32);
+    EXPECT_LE(compile_ag_gemm(256, 192, true, 3, false).report.spill_bytes, 64);
 }
 
 TEST(Sm90Kernel, MatrixOperationsAreNotSerialised) {

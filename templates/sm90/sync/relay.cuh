@@ -60,7 +60,8 @@ PLAIT_DEVICE void relay_poll(Agent& ag, const Args& args, Relay& r) {
     acquire_changed(&host->fifo_completed, completed, r.completed);
     acquire_changed(&host->arrivals_posted, posted, r.posted);
     watch_entry(ag, args, r.watch);
-    r.finished = r.watch.entered || r.watch.told ? agents_finished(ag, args) : 0;
+    // After an abort nobody needs the relay, and CTAs that never started may be waiting for its SM.
+    r.finished = r.watch.told ? static_cast<i64>(~0ull >> 1) : r.watch.entered ? agents_finished(ag, args) : 0;
 }
 
 template <class Args>
