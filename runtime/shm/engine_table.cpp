@@ -1,5 +1,7 @@
 // The C table. Kernel code has no unwind tables: what an engine call throws is caught here, ends the launch, and the
 // fiber never runs again. What only the simulator checks is nothing here.
+#include <cstring>
+
 #include "runtime/shm/worker.h"
 
 namespace plait {
