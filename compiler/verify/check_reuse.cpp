@@ -45,7 +45,7 @@ private:
                 read = true;
                 if (!synced) break;
             }
-            if (op == Op::StoreRows && synced) read = true;  // ordinary loads of the box: the sync orders them
+            if (s.op == Op::StoreRows && synced) read = true;  // ordinary loads of the box: the sync orders them
             const bool other_box =
                 s.op == Op::StageBox && s.expr("dst").print() != program[at].statement->expr("dst").print();
             several = several || other_box;
