@@ -197,7 +197,7 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::StoreLogSumExp:
             return form(s, "store_log_sum_exp(ag, args.{tensor}, {max}, {sum}, {index}, {rows});");
         // Plans may say these; neither machine has the primitive yet.
-        case Op::LoadValue: case Op::GatherRows: case Op::StoreRows: case Op::AddBox:
+        case Op::AddBox:
             throw CompileError("plan op " + op_spec(s.op).mnemonic + " has no primitive in the tile machine yet",
                                "the plan verifies, it cannot be compiled");
     }

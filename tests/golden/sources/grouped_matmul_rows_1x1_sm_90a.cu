@@ -36,15 +36,15 @@ struct Args {
     TensorMap out_map[1];
 };
 PLAIT_AT_OFFSET(Args, launch, 0);
-PLAIT_AT_OFFSET(Args, x, 232);
-PLAIT_AT_OFFSET(Args, w, 240);
-PLAIT_AT_OFFSET(Args, offs, 248);
-PLAIT_AT_OFFSET(Args, rows, 256);
-PLAIT_AT_OFFSET(Args, second, 264);
-PLAIT_AT_OFFSET(Args, out, 272);
-PLAIT_AT_OFFSET(Args, experts, 280);
-PLAIT_AT_OFFSET(Args, second_tokens, 288);
-PLAIT_AT_OFFSET(Args, tokens, 296);
+PLAIT_AT_OFFSET(Args, x, 240);
+PLAIT_AT_OFFSET(Args, w, 248);
+PLAIT_AT_OFFSET(Args, offs, 256);
+PLAIT_AT_OFFSET(Args, rows, 264);
+PLAIT_AT_OFFSET(Args, second, 272);
+PLAIT_AT_OFFSET(Args, out, 280);
+PLAIT_AT_OFFSET(Args, experts, 288);
+PLAIT_AT_OFFSET(Args, second_tokens, 296);
+PLAIT_AT_OFFSET(Args, tokens, 304);
 PLAIT_AT_OFFSET(Args, w_map, 320);
 PLAIT_AT_OFFSET(Args, out_map, 448);
 static_assert(sizeof(Args) == 576);
@@ -362,6 +362,12 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
     bulk_wait<0>(ag);
 }
 
+// ---- outputs of a launch that was given up
+PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
+    const i64 M = args.launch.m;
+    fill_nan(ag, args.out, M * N);
+}
+
 }  // namespace
 
 // ---- entry
@@ -369,6 +375,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
     Shared& sh = shared_memory<Shared>();
     Agent ag = make_agent();
     if (ag.is_thread(0, 0)) {
+        count_in(ag, args);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.a_full[i], kWarpgroupArrivals);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.b_full[i], 1);
         for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 2 * kWarpgroupArrivals);
@@ -391,5 +398,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
         compute_consumer1(ag, args, sh);
     }
     cta_barrier(ag);
-    if (ag.is_thread(0, 0)) leave(ag, args);
+    if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);
 }
