@@ -162,8 +162,8 @@ Artifact ArtifactCache::find_or_build(const std::string& key, const std::functio
 
 // The caller holds the key's lock, so whatever lies in the staging folder belongs to a builder that died.
 Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry) {
-    std::string folder = directory(key), staging = folder + ".staging";
-    remove_recursively(staging);
+    std::string folder = directory(key), staged = folder + ".staging";
+    remove_recursively(staged);
     // Whatever fails below, no half of an entry stays on a disk that may be full.
     struct Staging {
         std::string path;
@@ -171,8 +171,8 @@ Artifact ArtifactCache::publish(const std::string& key, const BuiltEntry& entry)
             std::error_code ignored;
             fs::remove_all(path, ignored);
         }
-    } const cleanup{staging};
-    std::string staged = make_temporary_directory(staging);
+    } const cleanup{staged};
+    make_directories(staged);  // what is renamed is the staging folder itself: a kill behind the rename leaves nothing
     std::map<std::string, std::string> files = {
         {"kernel.cu", entry.artifact.source},
         {"manifest.json", entry.artifact.manifest.to_json_text()},
