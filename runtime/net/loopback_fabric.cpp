@@ -45,6 +45,7 @@ FileDescriptor make_memory(std::size_t bytes) {
     return memory;
 }
 
+std::string sent_key(std::uint32_t rank) { return fmt::format("loopback/sent/{}", rank); }
 std::string address_key(std::uint32_t rank) { return fmt::format("loopback/address/{}", rank); }
 
 }  // namespace
@@ -67,10 +68,13 @@ std::shared_ptr<LoopbackFabric> LoopbackFabric::between_processes(std::uint32_t 
     FileDescriptor memory;
     if (rank == 0) {
         memory = make_memory(bytes);
-        for (std::uint32_t peer = 1; peer < world; ++peer)
+        for (std::uint32_t peer = 1; peer < world; ++peer) {
             channel.send(exchange.get(address_key(peer), exchange.timeout_ns), rank, kFabricTag, memory.get());
+            exchange.set(sent_key(peer), "1");
+        }
     } else {
         exchange.set(address_key(rank), channel.address());
+        exchange.get(sent_key(rank), exchange.timeout_ns);  // waits where all waiting is: ranks may be threads that take turns
         FdChannel::Received received = channel.receive(exchange.timeout_ns);
         struct stat status = {};
         if (received.tag != kFabricTag || ::fstat(received.descriptor.get(), &status) != 0 ||
