@@ -65,7 +65,7 @@ struct GroupedKernel {
 
 inline void compile_grouped(GroupedKernel& kernel) {
     CompileOptions options;
-    options.use_cache = false;
+    options.cache_mode = "jit_only";
     kernel.artifact = compile_plan(kernel.plan, kernel.problem, kernel.target, options);
     kernel.module = load_host_object(kernel.artifact.code);
 }

@@ -18,9 +18,10 @@ inline ScheduleFile random_schedule(unsigned seed) {
     for (std::size_t i = pick(6); i > 0; --i) {
         const GraphOpSpec& spec = graph_ops()[pick(graph_ops().size())];
         GraphOp op{spec.name, random.name(), {}};
-        for (int n = 0; n < spec.inputs; ++n) op.inputs.push_back(random.name());
+        const auto inputs = static_cast<std::size_t>(spec.inputs.least) + pick(static_cast<std::size_t>(spec.inputs.most - spec.inputs.least) + 1);
+        for (std::size_t n = 0; n < inputs; ++n) op.inputs.push_back(random.name());
         if (spec.attribute == "dim") op.dim = static_cast<long>(pick(3));
-        if (spec.attribute == "transpose_b") op.transpose_b = pick(2) != 0;
+        if (spec.attribute == "transpose") op.transpose_a = pick(2) != 0, op.transpose_b = pick(2) != 0;
         if (spec.attribute == "value")
             op.value = std::ldexp(static_cast<double>(rng()) - 2e9, static_cast<int>(pick(80)) - 60) / 3;
         if (spec.attribute == "dtype") op.dtype = "f32";
