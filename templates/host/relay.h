@@ -77,6 +77,7 @@ template <class Args>
 void relay_forward(Agent& ag, const Args& args, Relay& r, Scope scope) {
     DeviceState* state = args.launch.state;
     spread_abort(ag, args, r.watch, r.abort);
+    if (r.watch.told) ag.idle_until = 0;   // the next poll ends the relay: nothing else may happen any more
     if (r.completed != r.forwarded_completed) {
         ag.engine->signal(ag.handle, Lane::Members, &state->fifo_completed, r.completed, Update::Set, scope,
                           Order::Ordered);

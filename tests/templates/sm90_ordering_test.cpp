@@ -169,7 +169,7 @@ TEST(Sm90Ordering, LaunchProtocol) {
         {"if (cta_any(ag, sh.ring[0] != 0)) sh.ring[0] = 1;", {"ld.shared.u64", "barrier.red.or.pred", "st.shared.u64"}},
         // The proxy is told, the launch's words are reset; then whether the launch was given up.
         {"leave(ag, args);", {"atom.acq_rel.gpu.global.add.u64", "st.relaxed.sys.global.u64", "st.global.u64", "st.global.u64", "st.global.u64",
-                              "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64"}},
+                              "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64", "st.global.u64"}},
     });
 }
 

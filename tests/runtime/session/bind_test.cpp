@@ -264,7 +264,7 @@ TEST(BindArguments, RefusesNothingOfALaunchArgumentThatMayNotBeZero) {
 TEST(BindArguments, RefusesAMisalignedTensorWhoseRowsAreGathered) {
     BoundKeys bound(7);
     bound.manifest.maps.clear();
-    bound.tensors[1].data = bound.aligned(32768 + 2);
+    bound.tensors[1].data = bound.aligned(32768 + 4);
     EXPECT_NO_THROW(bound.bind());
     bound.manifest.tensors[1].aligned = true;
     EXPECT_TRUE(contains(bound.refusal(), "tensor `b` starts at")) << bound.refusal();

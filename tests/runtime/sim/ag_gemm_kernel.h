@@ -252,7 +252,7 @@ struct AgGemm {
                 relay_next(ag, args, r);
             }
             relay_forward(ag, args, r, Scope::Gpu);
-            if (r.finished == ag.ctas) break;
+            if (r.finished >= ag.ctas) break;
             relay_idle(ag);
         }
     }
