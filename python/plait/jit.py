@@ -142,7 +142,7 @@ class JitFunction:
         if session is None:
             raise ArgumentError(f"{self._function.__name__} needs a session",
                                 'pass session=plait.open_session(), which takes torchrun\'s processes where there are any, or plait.SimSession("2x2")')
-        listed = isinstance(session, Session) and any(isinstance(given, (list, tuple)) for given in (*args, out))
+        listed = isinstance(session, Session) and any(isinstance(given, list) for given in (*args, out))
         if listed:
             args, out = tuple(own_of(given, session) for given in args), own_of(out, session)
         result = self._call(args, session, out, m)
@@ -275,8 +275,8 @@ def placed_view(value: Any, name: str, session: Any) -> View:
 
 
 def own_of(given: Any, session: Session) -> Any:
-    """This rank's tensor of a list with one for each of session.ranks; anything else as it is."""
-    if not isinstance(given, (list, tuple)):
+    """This rank's tensor, or tuple of outputs, of a list with one for each of session.ranks; anything else as it is."""
+    if not isinstance(given, list):
         return given
     if len(given) != 1:
         raise ArgumentError(f"a list of {len(given)} tensors was given, this process has rank {session.rank} alone",
