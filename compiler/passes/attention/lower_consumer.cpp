@@ -70,7 +70,7 @@ private:
                                       ? fmt::format("min(keys, max(0, row + {})) / key_block", c_.pattern.causal_offset + 1)
                                       : "keys / key_block";
         // Rows that see few keys of the first block have a low maximum yet: softmax_operand would try it in vain.
-        const std::string rest = c_.pattern.causal && spends_scores() ? "blocks - 2" : "blocks - 1";
+        const std::string rest = c_.pattern.causal && c_.overlap == Overlap::Operands ? "blocks - 2" : "blocks - 1";
         b.note("blocks that need no mask; the first ones are always masked");
         const std::string plain = fmt::format("max(0, min({}, {}))", clear, rest);
         b.let("plain", c_.overlap == Overlap::Operands ? plain + " / 2 * 2" : plain);  // two a round, one operand each
@@ -144,8 +144,8 @@ private:
         b.add(Op::MmaWait, {"0", "score", "out", "weights0"});
         release_keys(b);
         release_values(b);
-        if (masked) {
-            mask(b, "start", "i");
+        if (masked) mask(b, "start", "i");
+        if (masked || c_.pattern.causal) {
             softmax(b);
             b.add(Op::AsOperand, {"weights0", "score"});
         } else {
@@ -217,8 +217,7 @@ private:
         b.add(Op::MaskCols, {"score", c_.pattern.causal ? diagonal : "key_block", "keys - " + start});
     }
 
-    // Whether blocks without a mask take softmax and packing in one op.
-    bool spends_scores() const { return c_.overlap == Overlap::Operands || c_.overlap == Overlap::Joint; }
+    // Softmax and packing in one op: scores are spent.
     void spend_scores(Block& b, const std::string& weights) {
         b.add(Op::SoftmaxOperand, {weights, "factor", "maximum", "total", "score", scale_, decimal(c_.pattern.rescale_threshold)});
     }

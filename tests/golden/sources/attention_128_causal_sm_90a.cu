@@ -155,10 +155,9 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
-        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
             // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 2)) / 2 * 2;
+            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 1));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -197,7 +196,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 2) {
+            for (i64 i = 0; i < plain; i += 1) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
@@ -210,26 +209,14 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
+                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
+                exp2_rows(ag, score, 0.12751743f, maximum);
+                row_sum(ag, total, factor, score);
+                settle(ag, total);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                barrier_wait(ag, sh.k_full[key.slot], key.phase);
-                mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
-                mma_commit(ag);
-                scale_rows(ag, out, factor);
-                barrier_wait(ag, sh.v_full[value.slot], value.phase);
-                mma_begin(ag, out);
-                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot * 2], 1);
-                mma_commit(ag);
-                mma_wait<1>(ag, score);
-                barrier_arrive(ag, sh.k_empty[key.slot]);
-                key.advance();
-                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
-                mma_wait<0>(ag, out, weights1);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
+                as_operand(ag, weights0, score);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -294,10 +281,9 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
-        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
             // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 2)) / 2 * 2;
+            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 1));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
@@ -336,7 +322,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 2) {
+            for (i64 i = 0; i < plain; i += 1) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
                 mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
@@ -349,26 +335,14 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
+                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
+                exp2_rows(ag, score, 0.12751743f, maximum);
+                row_sum(ag, total, factor, score);
+                settle(ag, total);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                barrier_wait(ag, sh.k_full[key.slot], key.phase);
-                mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
-                mma_commit(ag);
-                scale_rows(ag, out, factor);
-                barrier_wait(ag, sh.v_full[value.slot], value.phase);
-                mma_begin(ag, out);
-                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot * 2], 1);
-                mma_commit(ag);
-                mma_wait<1>(ag, score);
-                barrier_arrive(ag, sh.k_empty[key.slot]);
-                key.advance();
-                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
-                mma_wait<0>(ag, out, weights1);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
+                as_operand(ag, weights0, score);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();

@@ -154,7 +154,7 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
             // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 1));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             turn_wait(ag, 0);
@@ -211,7 +211,10 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 key.advance();
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
+                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
+                exp2_rows(ag, score, 0.18033688f, maximum);
+                row_sum(ag, total, factor, score);
+                as_operand(ag, weights0, score);
                 scale_rows(ag, out, factor);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
@@ -273,7 +276,7 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
             // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 1));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             turn_wait(ag, 1);
@@ -330,7 +333,10 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
                 key.advance();
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
+                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
+                exp2_rows(ag, score, 0.18033688f, maximum);
+                row_sum(ag, total, factor, score);
+                as_operand(ag, weights0, score);
                 scale_rows(ag, out, factor);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
@@ -392,7 +398,7 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
         Operand<64, key_block, bf16> weights0(ag);
         if (blocks > 0) {
             // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 2));
+            const i64 plain = max(0, min(min(keys, max(0, row + 129)) / key_block, blocks - 1));
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             turn_wait(ag, 2);
@@ -449,7 +455,10 @@ PLAIT_AGENT void compute_consumer2(Agent& ag, const Args& args, Shared& sh) {
                 key.advance();
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                softmax_operand(ag, weights0, factor, maximum, total, score, 0.18033688f, 8.0f);
+                row_rescale(ag, factor, maximum, score, 0.18033688f, 8.0f);
+                exp2_rows(ag, score, 0.18033688f, maximum);
+                row_sum(ag, total, factor, score);
+                as_operand(ag, weights0, score);
                 scale_rows(ag, out, factor);
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
