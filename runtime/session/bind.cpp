@@ -120,7 +120,7 @@ void check_tensor(const Manifest& manifest, const ManifestTensor& expected, cons
 // Bytes from row to row. Rows that lie apart are taken as they are where the artifact says so, and never copied.
 std::int64_t checked_pitch(const Manifest& manifest, const ManifestTensor& expected, const TensorView& given) {
     const std::int64_t row = given.shape.empty() ? 0 : given.shape.back() * bytes_of_dtype(given.dtype);
-    if (given.pitch == 0 || given.pitch == row || given.shape.size() != 2 || given.shape[0] <= 1 || row == 0) return row;
+    if (given.pitch == 0 || given.pitch == row || row == 0 || (given.shape.size() == 2 && given.shape[0] <= 1)) return row;
     const std::string where = fmt::format("{}: rows of tensor `{}` are {} bytes long and lie {} bytes apart", manifest.name,
                                           expected.name, row, given.pitch);
     if (expected.pitch.empty()) throw ArgumentError(where + ", and this artifact takes contiguous rows", "pass a contiguous copy");

@@ -213,6 +213,13 @@ TEST(BindArguments, RefusesDistancesOfRowsThatNoMapTakes) {
     contiguous.tensors[1].pitch = 64;
     EXPECT_TRUE(contains(contiguous.refusal(), "lie 64 bytes apart, and this artifact takes contiguous rows"));
     EXPECT_TRUE(contains(contiguous.refusal(), "pass a contiguous copy"));
+    // Also of tensors of more dims, whose distance of rows no manifest names.
+    Bound batched(50);
+    batched.manifest.tensors[1].shape = {32, 1, 24};
+    batched.tensors[1].shape = {32, 1, 24};
+    EXPECT_NO_THROW(batched.bind());
+    batched.tensors[1].pitch = 64;
+    EXPECT_TRUE(contains(batched.refusal(), "lie 64 bytes apart, and this artifact takes contiguous rows")) << batched.refusal();
 }
 
 TEST(BindArguments, SpansOfTensorsIncludeTheGapsBetweenRows) {
