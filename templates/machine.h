@@ -125,6 +125,7 @@
 //                                               last CTA out of a launch that was given up
 //   cta_any(ag, flag) -> bool                   all threads of the CTA: true where it was in one
 //   fill_nan(ag, first, count)                  all threads of the CTA
+//   fill_nan_rows(ag, first, rows, columns, pitch)   the same of rows that lie `pitch` bytes apart
 //
 // Pure functions: min, max, ceil_div, raster_row(u, rows, cols, group), raster_col(u, rows, cols, group),
 //   add, mul, relu, gelu (erf), gelu_tanh, silu, silu_mul, to_f32, round_to<T>. arithmetic.h has those both machines share

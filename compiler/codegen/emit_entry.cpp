@@ -155,6 +155,7 @@ void print_invalidate(const Plan& plan, SourceWriter& writer) {
         for (const Expr& extent : tensor.shape) {
             if (tensor.output) names.merge(extent.names());
         }
+        if (tensor.output && tensor.strided) names.insert(tensor.pitch());
     }
     writer.comment("---- outputs of a launch that was given up");
     writer.open("PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args)");
@@ -162,6 +163,11 @@ void print_invalidate(const Plan& plan, SourceWriter& writer) {
         throw InternalError("plan " + plan.name + ": the shape of an output depends on what only a program declares");
     for (const TensorDef& tensor : plan.tensors) {
         if (!tensor.output) continue;
+        if (tensor.strided) {
+            writer.line(fmt::format("fill_nan_rows(ag, args.{}, {}, {}, {});", tensor.name, print_source_expr(tensor.shape[0]),
+                                    print_source_expr(tensor.shape[1]), tensor.pitch()));
+            continue;
+        }
         Expr elements = tensor.shape.front();
         for (std::size_t d = 1; d < tensor.shape.size(); ++d) elements = elements * tensor.shape[d];
         writer.line(fmt::format("fill_nan(ag, args.{}, {});", tensor.name, print_source_expr(elements)));

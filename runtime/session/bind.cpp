@@ -237,6 +237,14 @@ std::uint64_t bytes_spanned(const TensorView& view) {
     return static_cast<std::uint64_t>((view.shape[0] - 1) * view.pitch + view.shape[1] * size);
 }
 
+void spoil_tensor(const TensorView& view, const std::function<void(void*, std::uint64_t)>& set) {
+    const auto bytes = static_cast<std::uint64_t>(elements_of(view.shape) * bytes_of_dtype(view.dtype));
+    if (bytes == 0) return;
+    if (bytes_spanned(view) == bytes) return set(view.data, bytes);
+    const std::uint64_t row = bytes / static_cast<std::uint64_t>(view.shape[0]);
+    for (std::int64_t r = 0; r < view.shape[0]; ++r) set(static_cast<unsigned char*>(view.data) + r * view.pitch, row);
+}
+
 TensorMap encode_host_map(const MapRequest& request) {
     HostTensorMap host = {};
     host.base = static_cast<u8*>(request.base);

@@ -18,6 +18,9 @@ RankPlace place_of(int rank, int nodes, int gpus_per_node);
 
 // From its first byte to its last, gaps between rows included.
 std::uint64_t bytes_spanned(const TensorView& view);
+// Fills the tensor's elements with bytes 0xff, a NaN of every dtype, by set(first byte, bytes): in one piece, or row by row
+// where rows lie apart, since what lies between them is not the tensor's.
+void spoil_tensor(const TensorView& view, const std::function<void(void*, std::uint64_t)>& set);
 
 // One tensor map, all expressions evaluated.
 struct MapRequest {

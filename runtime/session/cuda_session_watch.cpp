@@ -168,10 +168,9 @@ void CudaSession::invalidate_outputs(const CudaProgram& program, const RankTenso
                                      cu::Stream stream) noexcept {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         if (!program.manifest().tensors[i].output) continue;
-        std::uint64_t bytes = tensors[i].dtype == "f32" ? 4 : 2;
-        for (std::int64_t extent : tensors[i].shape) bytes *= static_cast<std::uint64_t>(extent);
-        if (bytes > 0)
-            driver_->set_bytes_async(reinterpret_cast<cu::DevicePointer>(tensors[i].data), 0xff, bytes, stream);
+        spoil_tensor(tensors[i], [&](void* first, std::uint64_t bytes) {
+            driver_->set_bytes_async(reinterpret_cast<cu::DevicePointer>(first), 0xff, bytes, stream);
+        });
     }
 }
 

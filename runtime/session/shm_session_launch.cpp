@@ -8,16 +8,6 @@
 #include "runtime/session/shm_session.h"
 
 namespace plait {
-namespace {
-
-std::uint64_t bytes_of(const TensorView& tensor) {
-    std::uint64_t bytes = tensor.dtype == "f32" ? 4 : 2;
-    for (std::int64_t extent : tensor.shape) bytes *= static_cast<std::uint64_t>(extent);
-    return bytes;
-}
-
-}  // namespace
-
 Launch ShmSession::launch_of(const Program& program, std::int64_t m) {
     Launch launch = {};
     launch.state = state_.get();
@@ -66,7 +56,7 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
     work.ctas = static_cast<std::uint32_t>(options_.sm_budget > 0 ? options_.sm_budget : topology_.sms);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         if (!program.manifest.tensors[i].output)
-            work.inputs.push_back({static_cast<const unsigned char*>(tensors[i].data), bytes_of(tensors[i])});
+            work.inputs.push_back({static_cast<const unsigned char*>(tensors[i].data), bytes_spanned(tensors[i])});
     }
     ++launches_;
     try {
@@ -81,10 +71,10 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
     check_locked();
 }
 
-// All bits set is a NaN of every dtype.
 void ShmSession::spoil_outputs(const Program& program, const RankTensors& tensors) const {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-        if (program.manifest.tensors[i].output) std::memset(tensors[i].data, 0xff, bytes_of(tensors[i]));
+        if (!program.manifest.tensors[i].output) continue;
+        spoil_tensor(tensors[i], [](void* first, std::uint64_t bytes) { std::memset(first, 0xff, bytes); });
     }
 }
 

@@ -23,12 +23,6 @@ std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
     return (value + alignment - 1) / alignment * alignment;
 }
 
-std::uint64_t bytes_of(const TensorView& view) {
-    std::uint64_t bytes = view.dtype == "f32" ? 4 : 2;
-    for (std::int64_t extent : view.shape) bytes *= static_cast<std::uint64_t>(extent);
-    return bytes;
-}
-
 // The caller's tensors are known to the engine for one launch.
 class TensorRegions {
 public:
@@ -84,7 +78,8 @@ public:
         for (std::size_t r = 0; r < tensors_.size(); ++r) {
             for (std::size_t t = 0; !left_[r] && t < tensors_[r].size(); ++t) {
                 const TensorView& view = tensors_[r][t];
-                if (manifest_.tensors[t].output) std::memset(view.data, 0xff, bytes_of(view));
+                if (!manifest_.tensors[t].output) continue;
+                spoil_tensor(view, [](void* first, std::uint64_t bytes) { std::memset(first, 0xff, bytes); });
             }
         }
     }

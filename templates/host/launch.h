@@ -76,4 +76,9 @@ void fill_nan(Agent& ag, T* first, i64 count) {
     for (u64 at = 0; at < size; at += 1) bytes[at] = 0xff;
 }
 
+template <class T>
+void fill_nan_rows(Agent& ag, T* first, i64 rows, i64 columns, i64 pitch) {
+    for (i64 r = 0; r < rows; r += 1) fill_nan(ag, reinterpret_cast<T*>(reinterpret_cast<u8*>(first) + r * pitch), columns);
+}
+
 }  // namespace plait

@@ -73,4 +73,9 @@ PLAIT_DEVICE void fill_nan(Agent&, T* first, i64 count) {
     for (u64 at = wide + threadIdx.x; at < size; at += blockDim.x) bytes[at] = 0xff;
 }
 
+template <class T>
+PLAIT_DEVICE void fill_nan_rows(Agent& ag, T* first, i64 rows, i64 columns, i64 pitch) {
+    for (i64 r = 0; r < rows; r += 1) fill_nan(ag, reinterpret_cast<T*>(reinterpret_cast<u8*>(first) + r * pitch), columns);
+}
+
 }  // namespace plait

@@ -374,7 +374,8 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
 // ---- outputs of a launch that was given up
 PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
     const i64 M = args.launch.m;
-    fill_nan(ag, args.c6, M * N);
+    const i64 c6_pitch = args.c6_pitch;
+    fill_nan_rows(ag, args.c6, M, N, c6_pitch);
 }
 
 }  // namespace

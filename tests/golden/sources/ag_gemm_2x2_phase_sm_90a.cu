@@ -471,7 +471,8 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
 // ---- outputs of a launch that was given up
 PLAIT_AGENT void invalidate_outputs(Agent& ag, const Args& args) {
     const i64 M = args.launch.m;
-    fill_nan(ag, args.c, M * N);
+    const i64 c_pitch = args.c_pitch;
+    fill_nan_rows(ag, args.c, M, N, c_pitch);
 }
 
 }  // namespace

@@ -229,6 +229,17 @@ TEST(BindArguments, SpansOfTensorsIncludeTheGapsBetweenRows) {
     EXPECT_EQ(bytes_spanned({nullptr, "bf16", {0, 24}, 64}), 0u);
 }
 
+// What lies between rows belongs to somebody else.
+TEST(SpoilTensor, LeavesTheGapsBetweenRowsAsTheyAre) {
+    const auto set = [](void* first, std::uint64_t bytes) { std::memset(first, 0xff, bytes); };
+    std::vector<unsigned char> apart(2 * 32 + 16), whole(3 * 16 + 1);
+    spoil_tensor({apart.data(), "bf16", {3, 8}, 32}, set);
+    for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_EQ(apart[i], i % 32 < 16 ? 0xff : 0) << i;
+    spoil_tensor({whole.data(), "bf16", {3, 8}, 0}, set);
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i], i < 48 ? 0xff : 0) << i;
+    spoil_tensor({nullptr, "bf16", {0, 8}, 32}, [](void*, std::uint64_t) { FAIL() << "nothing to fill"; });
+}
+
 // `keys` is read off the tensors whose extent it is, and everything that names it follows.
 struct BoundKeys : Bound {
     explicit BoundKeys(std::int64_t keys) : Bound(50) {
