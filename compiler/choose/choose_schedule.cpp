@@ -15,8 +15,9 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kMaxAccumulator = 192;   // registers a thread; 160 beside a pointwise epilogue's own values
-constexpr std::int64_t kMaxBesideEpilogue = 160;
+// fp32 registers of the accumulators, a thread: what one, two and three warpgroups have, and beside a pointwise epilogue's
+// own values.
+constexpr std::int64_t kMaxAccumulator[] = {192, 192, 96}, kMaxBesideEpilogue[] = {160, 160, 80};
 
 struct Ranked {
     Tile tile;
@@ -31,17 +32,17 @@ Target gpu_of(const Target& target, const Topology& topology) {
 }
 
 MatmulShape shape_of(const FusedPattern& p, const Problem& problem, std::int64_t m) {
-    MatmulShape shape{m, problem.n, problem.k, p.transpose_b, p.gated, false, element_bytes(p.output_dtype)};
+    MatmulShape shape{m, problem.n, problem.k, p.transpose_a, p.transpose_b, p.gated, false, element_bytes(p.output_dtype)};
     for (const PointwiseOp& op : p.pointwise) shape.pointwise = shape.pointwise || op.function != "cast";
     return shape;
 }
 
 std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target) {
     std::vector<Ranked> ranked;
-    const std::int64_t limit = shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator;
-    for (std::int64_t m : {64, 128, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
+    for (std::int64_t m : {64, 128, 192, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
         for (std::int64_t n = 64; n <= (m == 64 ? 128 : 256); n += 16) {
-            Tile tile{m, n, 0, m == 64 ? 1 : 2, 2};
+            Tile tile{m, n, 0, m == 64 ? 1 : m == 192 ? 3 : 2, 2};
+            const std::int64_t limit = (shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator)[tile.consumers - 1];
             if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
             tile.stages = stages_that_fit(shape, tile, target);
             if (tile.stages >= 3) ranked.push_back({tile, tile_cost(shape, tile, target)});

@@ -15,7 +15,9 @@ constexpr std::int64_t kMaxStages = 8;
 
 // Measured on an H200, in SM cycles at 1.755 GHz (docs/results).
 constexpr double kElementCycles = 0.0348;      // multiplying one element of the tile over a k block
-constexpr double kPortBytesPerCycle = 48;      // operands into one SM
+// Loading one 128-byte row of a box into one SM, by the alignment of its pitch: a row off the grid of 32-byte sectors
+// touches five of them.
+constexpr double kRowCycles = 2.6, kRowCyclesAt32 = 3.0, kRowCyclesAt16 = 4.2;
 constexpr double kSharpness = 12;              // of the knee between multiplying and loading: 1.06 where both take as long
 constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
 constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
@@ -28,22 +30,41 @@ constexpr double kLaunchCycles = 8800;         // launch, first loads, last stor
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t products(const MatmulShape& s) { return s.gated ? 2 : 1; }
-std::int64_t loaded_columns(const MatmulShape& s, const Tile& t) {
-    return products(s) * (s.transpose_b ? t.n : ceil_div(t.n, 64) * 64);
+
+double row_cycles(std::int64_t pitch) {
+    const std::int64_t bytes = pitch * kElement;
+    return bytes % 64 == 0 ? kRowCycles : bytes % 32 == 0 ? kRowCyclesAt32 : kRowCyclesAt16;
+}
+
+// An operand of a k block in memory: rows of k along the tile's extent, or, where k counts rows, boxes of 64 columns.
+struct Operand {
+    std::int64_t rows, pitch;
+};
+Operand operand_a(const MatmulShape& s, const Tile& t) {
+    return s.transpose_a ? Operand{ceil_div(t.m, 64) * 64, s.m} : Operand{t.m, s.k};
+}
+Operand operand_b(const MatmulShape& s, const Tile& t) {
+    return s.transpose_b ? Operand{products(s) * t.n, s.k} : Operand{products(s) * ceil_div(t.n, 64) * 64, s.n};
+}
+double load_cycles(const MatmulShape& s, const Tile& t) {
+    const Operand a = operand_a(s, t), b = operand_b(s, t);
+    return double(a.rows) * row_cycles(a.pitch) + double(b.rows) * row_cycles(b.pitch);
 }
 
 // Of one k block: multiplying and loading overlap, the slower one counts, and both a little where they are close.
 double block_cycles(const MatmulShape& s, const Tile& t, double power) {
     const double bytes = double(stage_bytes(s, t));
     const double multiply = double(t.m * t.n * products(s)) * kElementCycles + bytes * power * kPowerByteCycles;
-    const double load = bytes / kPortBytesPerCycle, slower = std::max(multiply, load);
+    const double load = load_cycles(s, t), slower = std::max(multiply, load);
     const double knee = std::pow(1 + std::pow(std::min(multiply, load) / slower, kSharpness), 1 / kSharpness);
     return std::max(slower * knee * (t.n % 64 != 0 ? kRaggedFactor : 1.0), kHandOverCycles[t.consumers - 1]);
 }
 
 }  // namespace
 
-std::int64_t stage_bytes(const MatmulShape& s, const Tile& t) { return (t.m + loaded_columns(s, t)) * kDepth * kElement; }
+std::int64_t stage_bytes(const MatmulShape& s, const Tile& t) {
+    return (operand_a(s, t).rows + operand_b(s, t).rows) * kDepth * kElement;
+}
 
 std::int64_t stages_that_fit(const MatmulShape& s, const Tile& t, const Target& target) {
     const std::int64_t room = target.shared_memory_bytes - t.boxes * t.consumers * kBoxBytes - kBarrierRoom;

@@ -9,6 +9,7 @@ namespace plait {
 
 struct MatmulShape {
     std::int64_t m = 0, n = 0, k = 0;   // n: columns of the output
+    bool transpose_a = false;           // a is [k, m]
     bool transpose_b = false;           // b is [n, k]
     bool gated = false;                 // two products for each column of the output
     bool pointwise = false;             // an epilogue that keeps values beside the accumulator
