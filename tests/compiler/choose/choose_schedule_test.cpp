@@ -92,8 +92,8 @@ TEST(TileCost, AStepAboveAMultipleCostsNoMoreThanTheNextMultiple) {
 
 // 128-byte rows whose pitch is 16 bytes off the grid of sectors load at two thirds of the speed (docs/results).
 TEST(TileCost, RowsOffTheSectorGridFavourTilesThatLoadFewer) {
-    EXPECT_EQ(tile_of(choose({4096, 8192, 4096}, true).schedule), "128x256");
-    EXPECT_EQ(tile_of(choose({4096, 8192, 4104}, true).schedule), "256x192");
+    EXPECT_EQ(tile_of(choose({4224, 8448, 4096}, true).schedule), "192x176");
+    EXPECT_EQ(tile_of(choose({4224, 8448, 4104}, true).schedule), "256x192");
 }
 
 TEST(TileCost, MoreSmsNeverCostMore) {
