@@ -19,6 +19,9 @@ constexpr double kElementCycles = 0.0348;      // multiplying one element of the
 // touches five of them.
 constexpr double kRowCycles = 2.6, kRowCyclesAt32 = 3.0, kRowCyclesAt16 = 4.2;
 constexpr double kSharpness = 12;              // of the knee between multiplying and loading: 1.06 where both take as long
+constexpr double kReceivedRowCycles = 1.8;     // the same where another CTA of the cluster has asked for it
+constexpr double kClusterFactor = 1.01;        // CTAs that wait for each other
+constexpr double kClusterLaunchCycles = 1500;  // barriers of the cluster at the start and the end
 constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
 constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
 constexpr double kRaggedFactor = 1.01;         // widths that are no multiple of a box of 64 columns
@@ -46,9 +49,13 @@ Operand operand_a(const MatmulShape& s, const Tile& t) {
 Operand operand_b(const MatmulShape& s, const Tile& t) {
     return s.transpose_b ? Operand{products(s) * t.n, s.k} : Operand{products(s) * ceil_div(t.n, 64) * 64, s.n};
 }
+// Of a shared operand a CTA asks for one half.
 double load_cycles(const MatmulShape& s, const Tile& t) {
     const Operand a = operand_a(s, t), b = operand_b(s, t);
-    return double(a.rows) * row_cycles(a.pitch) + double(b.rows) * row_cycles(b.pitch);
+    const auto asked = [&](const Operand& o, Shared which) {
+        return double(o.rows) * row_cycles(o.pitch) / (t.shared == which ? 2 : 1);
+    };
+    return std::max(asked(a, Shared::A) + asked(b, Shared::B), double(a.rows + b.rows) * kReceivedRowCycles);
 }
 
 // Of one k block: multiplying and loading overlap, the slower one counts, and both a little where they are close.
@@ -76,8 +83,9 @@ std::int64_t accumulator_registers(const MatmulShape& s, const Tile& t) {
 }
 
 std::int64_t raster_group(const MatmulShape& s, const Tile& t, const Target& target) {
-    const double square = std::sqrt(double(target.sms) * double(t.n) / double(t.m));
-    const std::int64_t rows = std::max<std::int64_t>(ceil_div(s.m, t.m), 1);
+    const std::int64_t height = t.m * (t.shared == Shared::B ? 2 : 1);  // pairs of row tiles are walked
+    const double square = std::sqrt(double(target.sms) * double(t.n) / double(t.m)) * double(t.m) / double(height);
+    const std::int64_t rows = std::max<std::int64_t>(ceil_div(s.m, height), 1);
     std::int64_t group = std::int64_t(std::exp2(std::round(std::log2(square))));
     while (group / 2 >= rows) group /= 2;
     return std::clamp<std::int64_t>(group, 1, 64);
@@ -85,17 +93,23 @@ std::int64_t raster_group(const MatmulShape& s, const Tile& t, const Target& tar
 
 TileCost tile_cost(const MatmulShape& s, const Tile& t, const Target& target) {
     TileCost cost;
-    cost.tiles = ceil_div(s.m, t.m) * ceil_div(s.n, t.n);
-    cost.waves = double(cost.tiles) / double(target.sms);
+    const auto tiles_along = [](std::int64_t extent, std::int64_t tile, bool pairs) {
+        const std::int64_t tiles = ceil_div(extent, tile);
+        return pairs ? ceil_div(tiles, 2) * 2 : tiles;
+    };
+    const bool clustered = t.shared != Shared::None;
+    cost.tiles = tiles_along(s.m, t.m, t.shared == Shared::B) * tiles_along(s.n, t.n, t.shared == Shared::A);
+    cost.waves = double(cost.tiles) / double(clustered ? target.sms / 2 * 2 : target.sms);
     const double rounds = std::ceil(cost.waves), blocks = double(ceil_div(s.k, kDepth));
     double store = double(t.m * t.n * s.output_bytes) * kStoreByteCycles;
     if (s.pointwise || s.gated) store *= kPointwiseFactor;
-    const auto total = [&](double power) { return rounds * (blocks * block_cycles(s, t, power) + store); };
+    const double factor = clustered ? kClusterFactor : 1;
+    const auto total = [&](double power) { return rounds * (blocks * block_cycles(s, t, power) * factor + store); };
     const double power = std::min(total(0) / kPowerLimitCycles, 1.0);
     const double memory = double((s.m + products(s) * s.n) * s.k * kElement + s.m * s.n * s.output_bytes) / kMemoryBytesPerCycle;
     // A kernel that memory bounds still prefers the tile that leaves the SMs more time.
     const double compute = total(power);
-    cost.cycles = kLaunchCycles + std::max(compute, memory) + 0.05 * std::min(compute, memory);
+    cost.cycles = kLaunchCycles + (clustered ? kClusterLaunchCycles : 0) + std::max(compute, memory) + 0.05 * std::min(compute, memory);
     return cost;
 }
 
