@@ -83,6 +83,9 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.box_cols = kBoxRowBytes / element_bytes(pattern.output_dtype);
     c.raster_group = schedule.integer("raster_group");
     c.order = schedule.word("order");
+    c.cluster = schedule.integer("cluster");
+    c.shares_a = c.clustered() && schedule.word("cluster_along") == "n";
+    c.shares_b = c.clustered() && !c.shares_a;
     c.a_stage_bytes = c.tile_m * c.tile_k * kElement;
     c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * c.tile_k * kElement;
 

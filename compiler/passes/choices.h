@@ -31,6 +31,8 @@ struct Choices {
     std::int64_t box_cols = 0, output_boxes = 0;    // columns of an output box: 128 bytes a row; boxes of a warpgroup
     std::int64_t raster_group = 0;
     std::string order;
+    std::int64_t cluster = 1;      // CTAs of a cluster, which compute neighbouring tiles
+    bool shares_a = false, shares_b = false;  // operand that the CTAs of a cluster load together: one of the two
     std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;  // b: of one half where the matmul is gated
 
     std::int64_t shard_max = 0, chunk_rows = 0, chunks_max = 0;
@@ -41,6 +43,7 @@ struct Choices {
     std::int64_t producer_registers = 0, consumer_registers = 0;
     std::int64_t threads() const { return 128 * (1 + consumers); }
     std::int64_t stage_bytes() const { return a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes; }
+    bool clustered() const { return cluster > 1; }
     bool ragged_columns() const { return tile_n % box_cols != 0; }  // the last box of a row is cut at the tile's edge
     bool any(const std::string& placement) const {
         return intra_comm.placement == placement || inter_send.placement == placement;
