@@ -17,10 +17,10 @@ constexpr std::int64_t kMaxStages = 8;
 constexpr double kElementCycles = 0.0348;      // multiplying one element of the tile over a k block
 // Loading one 128-byte row of a box into one SM, by the alignment of its pitch: a row off the grid of 32-byte sectors
 // touches five of them.
-constexpr double kRowCycles = 2.6, kRowCyclesAt32 = 3.0, kRowCyclesAt16 = 4.2;
+constexpr double kRowCycles = 2.5, kRowCyclesAt32 = 3.0, kRowCyclesAt16 = 4.2;
 constexpr double kSharpness = 12;              // of the knee between multiplying and loading: 1.06 where both take as long
 constexpr double kReceivedRowCycles = 1.8;     // the same where another CTA of the cluster has asked for it
-constexpr double kClusterFactor = 1.01;        // CTAs that wait for each other
+constexpr double kClusterFactor = 1.035;       // CTAs that wait for each other: -1 to 3 %; a cluster must be worth it
 constexpr double kClusterLaunchCycles = 1500;  // barriers of the cluster at the start and the end
 constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
 constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
