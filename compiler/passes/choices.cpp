@@ -11,6 +11,7 @@ namespace plait {
 namespace {
 
 constexpr std::int64_t kElement = 2;  // bf16, f16
+constexpr std::int64_t kBoxDepth = 64;  // of k in one slot: a swizzled row of 128 bytes
 constexpr std::int64_t kBoxRowBytes = 128, kBoxBytes = 64 * kBoxRowBytes;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 
@@ -75,6 +76,7 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.tile_m = schedule.integer("tile_m");
     c.tile_n = schedule.integer("tile_n");
     c.tile_k = schedule.integer("tile_k");
+    c.k_boxes = c.tile_k / kBoxDepth;
     c.stages = schedule.integer("stages");
     c.consumers = schedule.integer("consumer_warpgroups");
     c.consumer_rows = c.tile_m / c.consumers;
@@ -86,8 +88,8 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
     c.cluster = schedule.integer("cluster");
     c.shares_a = c.clustered() && schedule.word("cluster_along") == "n";
     c.shares_b = c.clustered() && !c.shares_a;
-    c.a_stage_bytes = c.tile_m * c.tile_k * kElement;
-    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * c.tile_k * kElement;
+    c.a_stage_bytes = c.tile_m * kBoxDepth * kElement;
+    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * kBoxDepth * kElement;
 
     c.shard_max = std::max<std::int64_t>(ceil_div(c.m_max, c.world), 1);
     c.chunk_rows = schedule.integer("chunk_rows");
