@@ -58,13 +58,13 @@ INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_file
 TEST(Nvrtc, CompilesTheWidestChosenTilesWithoutSpills) {
     if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     struct Widest {
-        const char *tile_m, *consumers, *stages, *bare, *fused;
+        const char *tile_m, *tile_k, *consumers, *stages, *bare, *fused;
     };
-    for (const Widest& w : {Widest{"64", "1", "4", "128", "128"}, {"128", "2", "3", "256", "256"}, {"192", "3", "3", "192", "160"},
-                            {"256", "2", "3", "192", "160"}}) {
+    for (const Widest& w : {Widest{"64", "128", "1", "3", "160", "160"}, {"128", "64", "2", "3", "256", "256"},
+                            {"192", "64", "3", "3", "192", "160"}, {"256", "64", "2", "3", "192", "160"}}) {
         for (const bool fused : {false, true}) {
             testing::TestRequest request{"1x1", {}, {}, {4096, 4096, 4096}, false};
-            request.knobs = {{"tile_m", w.tile_m}, {"tile_n", fused ? w.fused : w.bare}, {"stages", w.stages},
+            request.knobs = {{"tile_m", w.tile_m}, {"tile_k", w.tile_k}, {"tile_n", fused ? w.fused : w.bare}, {"stages", w.stages},
                              {"consumer_warpgroups", w.consumers}};
             if (fused) request.pointwise = {"bias", "gelu", "residual"};
             request.arch = "sm_90a";
