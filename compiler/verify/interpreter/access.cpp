@@ -36,7 +36,8 @@ void World::complete(Agent* agent, const std::vector<int>& events) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
 }
 
-void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part, std::size_t parts) {
+void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part,
+                      std::size_t parts) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
     if (slot->parts.size() != parts) slot->parts.resize(parts, slot->parts.front());
     SharedSlot::Part& memory = slot->parts[part];
