@@ -15,7 +15,8 @@ void declare_tile(Block& b, const Choices& c) {
         const char* cols = c.shares_a ? "cluster_cols" : "col_tiles";
         const auto origin = [&](const char* name, const char* raster, const char* tile, bool neighbours) {
             const std::string at = fmt::format("{}(t, row_tiles, {}, raster_group)", raster, cols);
-            b.let(name, neighbours ? fmt::format("({} * cluster + cta % cluster) * {}", at, tile) : fmt::format("{} * {}", at, tile));
+            b.let(name, neighbours ? fmt::format("({} * cluster + cta % cluster) * {}", at, tile)
+                                   : fmt::format("{} * {}", at, tile));
         };
         origin("row", "raster_row", "tile_m", c.shares_b);
         origin("col", "raster_col", "tile_n", c.shares_a);
@@ -33,10 +34,11 @@ void declare_tile(Block& b, const Choices& c) {
 
 void for_each_own_tile(Block& b, const Choices& c, const Block::Body& body) {
     const bool clustered = c.clustered();
-    b.for_each("t", clustered ? "cta / cluster" : "cta", "tiles", clustered ? "ctas / cluster" : "ctas", [&](Block& tile) {
-        declare_tile(tile, c);
-        body(tile);
-    });
+    b.for_each("t", clustered ? "cta / cluster" : "cta", "tiles", clustered ? "ctas / cluster" : "ctas",
+               [&](Block& tile) {
+                   declare_tile(tile, c);
+                   body(tile);
+               });
 }
 
 namespace {
