@@ -64,7 +64,7 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
     } catch (const Error& error) {  // the kernel itself is wrong: no agent of it said so
         spoil_outputs(program, tensors);
         abort();
-        fail({error.message(), error.hint()});
+        failure_.keep(group_, [&] { throw StallError(error.message(), error.hint()); });
     }
     if (!given_up()) return;
     spoil_outputs(program, tensors);
