@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 bench/ag_gemm.py [--table] [--gemm] [--nodes 1|2] [--network ordered|unordered]
 
-Correctness first: max error per tile against an fp32 product, outputs poisoned with NaN; ag_gemm_check.py checks more.
+Correctness first: max error per tile against an fp32 product, outputs poisoned with NaN; check_ag_gemm.py checks more.
 Timing: CUDA events around one call, the ranks aligned by a small all-reduce in front, L2 flushed, methods
 rotated from iteration to iteration, the slowest rank of each iteration, median. M, K are global, N is per rank.
 Prints JSON lines {shape, dtype, method, ms, max_error_over_tolerance} on rank 0 and a table at the end.

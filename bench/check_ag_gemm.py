@@ -1,6 +1,6 @@
 """AllGather+GEMM of real processes, every tile compared with an fp32 product; nothing is timed.
 
-    torchrun --nproc-per-node 2 bench/ag_gemm_check.py [--shapes] [--launches N] [--replays N] [--large] [--burst B]
+    torchrun --nproc-per-node 2 bench/check_ag_gemm.py [--shapes] [--launches N] [--replays N] [--large] [--burst B]
         [--nodes 1|2] [--network ordered|unordered] [--set knob=value]
 
 Ranks have a GPU each, or share one: they meet over gloo, because NCCL refuses two ranks on one GPU.
