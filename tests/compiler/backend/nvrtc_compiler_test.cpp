@@ -12,19 +12,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
 #include "tests/compiler/consumer_spills.h"
+#include "tests/compiler/nvrtc.h"
 #include "tests/compiler/passes/request.h"
 
 namespace plait {
 namespace {
-
-bool have_nvrtc() {
-    try {
-        nvrtc_version();
-        return true;
-    } catch (const CompileError&) {
-        return false;
-    }
-}
 
 std::vector<std::string> schedule_files() {
     std::vector<std::string> files;
@@ -39,7 +31,7 @@ class ScheduleFiles : public ::testing::TestWithParam<std::string> {};
 
 // A loader that spills a few words, outside of every loop over k or keys, costs nothing; a warpgroup that multiplies may not.
 TEST_P(ScheduleFiles, CompileWithoutSpillsOfWarpgroupsOrMessages) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     const ScheduleFile file = load_schedule_file(GetParam());
     const Topology topology = topology_of(file);
     const Target target = Target::make("sm_90a", topology);
@@ -57,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_file
 // Fused operations share registers with accumulators: the largest tile with all of them stays within the limit, and its
 // matrix operations are not serialised. What is spilled is reported, never silent.
 TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     for (const bool transpose_b : {false, true}) {
         testing::TestRequest request{"1x2", {}, {"bias", "gelu", "residual"}, {4096, 4096, 4096}, true, transpose_b};
         request.arch = "sm_90a";
@@ -69,7 +61,7 @@ TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
 }
 
 TEST(Nvrtc, SaysWhereTheSourceIsWrong) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     Source source;
     source.kernel = "extern \"C\" __global__ void plait_kernel() {\n    undeclared();\n}\n";
     source.shapes = "#pragma once\n";
@@ -109,7 +101,7 @@ TEST(Nvrtc, IsFoundInTheWheelBesideProgramAndModule) {
 
 // NVRTC of a wheel has no search path: without the toolkit it failed at its first compilation, for want of its builtins.
 TEST(Nvrtc, BuiltinsBesideTheLibraryAreLoadedWithIt) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     const std::filesystem::path folder = std::filesystem::path(open_nvrtc().path).parent_path();
     int found = 0;
     if (!folder.empty()) {
