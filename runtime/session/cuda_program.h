@@ -5,7 +5,7 @@
 
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/driver.h"
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 
 namespace plait {
 
@@ -29,6 +29,7 @@ public:
 
     const Manifest& manifest() const { return manifest_; }
     void launch(const std::vector<unsigned char>& args, cu::Stream stream) const;
+    ArgumentBinder& binder() { return binder_; }
 
     std::uint64_t area_offset = 0;  // in every rank's workspace
 
@@ -38,6 +39,7 @@ private:
 
     std::shared_ptr<const Driver> driver_;
     Manifest manifest_;
+    ArgumentBinder binder_;
     CtaBudget budget_;
     cu::Module module_ = nullptr;
     cu::Function function_ = nullptr;

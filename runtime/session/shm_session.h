@@ -11,7 +11,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/shm_workspace.h"
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 #include "runtime/session/rank_group.h"
 #include "runtime/session/rank_hello.h"
 #include "runtime/session/session.h"
@@ -45,7 +45,7 @@ private:
     void make_network();
     Launch launch_of(const Program& program, std::int64_t m);
     Program load_program(const Artifact& artifact) const;
-    void run(const Program& program, const Launch& launch, const RankTensors& tensors);
+    void run(const Program& program, const Launch& launch, const RankTensors& tensors, ArgumentBinder& binder);
     void spoil_outputs(const Program& program, const RankTensors& tensors) const;
     void check_locked();
     bool given_up() const;
