@@ -19,18 +19,24 @@
 //   barrier_init(ag, bar, arrivals)            one thread
 //   fence_barrier_init(ag)                 [o] before cta_barrier
 //   cta_barrier(ag)                        [o] all agents of the CTA (all threads)
+//   cluster_barrier(ag)                    [o] all agents of all CTAs of the cluster; at its start and its end, until which a peer may
+//                                               arrive here
 //   kWarpgroupArrivals                         how often one warpgroup agent arrives in barrier_arrive (4 on sm90, 1 on host)
 //   registers_producer<n>(), registers_consumer<n>()     setmaxnreg; nothing on the host
 //
 // Shared-memory pipelines
 //   barrier_wait(ag, bar, parity)          [o] acquire, Cta scope
 //   barrier_arrive(ag, bar)                [o] release, Cta scope; one arrival of a thread agent, kWarpgroupArrivals of a warpgroup
+//   cluster_arrive<Ctas>(ag, bar)          [o] one arrival, as of barrier_arrive, at this barrier of each of the Ctas CTAs of the cluster.
+//                                               Tells that what this agent has waited for is over; ordinary accesses are not handed on
 //   barrier_expect(ag, bar, bytes)             arrive.expect_tx: one arrival, of the elected thread
 //   ring_put(ag, slot_word, value) / ring_get(ag, slot_word) -> i64      plain shared store / load, agent-uniform
 //
 // Bulk copies (async proxy). Issued by thread agents or by the elected thread of a warpgroup
 //   load_box<BoxRows, BoxCols, T>(ag, dst, map, x, y, z, bar)    TMA tensor load of one box of BoxCols (<= 64) columns, 128B swizzle
 //   load_boxes<Rows, Cols, T>(ag, dst, map, x, y, z, bar)        ceil(Cols/64) boxes side by side, each Rows x 64
+//   load_multicast<Ctas, Rows, Cols, T>(ag, dst, map, x, y, z, bar)     load_boxes of the Ctas CTAs of the cluster together: each loads
+//       1/Ctas of the rows of every box, which arrive in the same place of all of them and count on the barrier in the same place
 //   store_box<BoxRows, BoxCols, T>(ag, map, src, x, y, z)        TMA tensor store
 //   load_bytes(ag, dst, src, bytes, bar)       global -> shared, bytes a multiple of 16
 //   put_bytes(ag, dst, src, bytes)             shared -> global of this or a peer GPU

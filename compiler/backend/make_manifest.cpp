@@ -83,6 +83,7 @@ Manifest make_manifest(const Plan& plan, const Problem& problem, const std::stri
     m.shared_bytes = std::int64_t(shared_bytes(plan));
     m.args_bytes = std::int64_t(args_bytes(plan));
     m.min_ctas = min_ctas(plan);
+    m.cluster = cluster_ctas(plan);
     m.workspace_bytes = workspace_bytes(plan);
     m.session_state = uses_session_state(plan);
     m.receive_bytes = m.workspace_bytes;

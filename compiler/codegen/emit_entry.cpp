@@ -71,10 +71,12 @@ void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& 
     }
     writer.line("fence_barrier_init(ag);");
     writer.close();
-    writer.line("cta_barrier(ag);");
+    writer.line(cluster_ctas(plan) > 1 ? "cluster_barrier(ag);" : "cta_barrier(ag);");
 }
 
 void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
+    // Until then a peer arrives on this CTA's barriers.
+    if (cluster_ctas(plan) > 1) writer.line("cluster_barrier(ag);");
     if (!uses_session_state(plan)) return;
     writer.line("cta_barrier(ag);");
     writer.line("if (cta_any(ag, " + one_thread + " && leave(ag, args))) invalidate_outputs(ag, args);");
@@ -102,8 +104,9 @@ void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agent
 }
 
 void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
+    const std::string cluster = cluster_ctas(plan) > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_ctas(plan)) : "";
     writer.open(fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)",
+        "extern \"C\" __global__ void {}__launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)", cluster,
         plan.threads));
     writer.line("Shared& sh = shared_memory<Shared>();");
     writer.line("Agent ag = make_agent();");

@@ -116,11 +116,14 @@ void StatementPrinter::statement(const Statement& s) {
         case Op::RingGet: return form(s, "const i64 {name} = ring_get(ag, sh.{slot});");
         case Op::BarrierWait: return form(s, "barrier_wait(ag, sh.{bar}, {parity});");
         case Op::BarrierArrive: return form(s, "barrier_arrive(ag, sh.{bar});");
+        case Op::ClusterArrive: return form(s, "cluster_arrive<{ctas}>(ag, sh.{bar});");
         case Op::BarrierExpect: return form(s, "barrier_expect(ag, sh.{bar}, {bytes});");
         case Op::CtaBarrier: return form(s, "cta_barrier(ag);");
         case Op::AgentSync: return form(s, "agent_sync(ag);");
         case Op::LoadBoxes:
             return form(s, "load_boxes<{rows}, {cols}, {dtype}>(ag, sh.{dst}, args.{map}, {x}, {y}, {z}, sh.{bar});");
+        case Op::LoadMulticast:
+            return form(s, "load_multicast<{ctas}, {rows}, {cols}, {dtype}>(ag, sh.{dst}, args.{map}, {x}, {y}, {z}, sh.{bar});");
         case Op::StoreBox:
             return form(s, "store_box<{rows}, {cols}, {dtype}>(ag, args.{map}, sh.{src}, {x}, {y}, {z});");
         case Op::LoadBytes: return form(s, "load_bytes(ag, sh.{dst}, {$source_address}, {bytes}, sh.{bar});");

@@ -149,6 +149,24 @@ std::vector<EdgeRow> make_rows() {
         rows.push_back(
             {P::Bulk, S::Barrier, E::Cta, consumer, {}, loads, wait, {}, "complete_tx: the barrier counts the bytes"});
     }
+    rows.push_back({P::Bulk,
+                    S::Barrier,
+                    E::Cluster,
+                    C::Mma,
+                    {},
+                    {Op::LoadBoxes, Op::LoadMulticast},
+                    wait,
+                    {},
+                    "complete_tx: the barrier of each CTA counts the bytes that every CTA brings it"});
+    rows.push_back({P::Mma,
+                    S::Barrier,
+                    E::Cluster,
+                    C::Overwrite,
+                    {Op::MmaWait},
+                    {Op::ClusterArrive},
+                    wait,
+                    {},
+                    "every CTA of the cluster writes the slot: each waits for the readers of all of them"});
     rows.push_back({P::Mma,
                     S::Barrier,
                     E::Cta,
@@ -220,6 +238,7 @@ std::string scope_word(EdgeScope scope) {
     switch (scope) {
         case EdgeScope::Cta:
             return "Cta";
+        case EdgeScope::Cluster:  // barriers have no scope operand, and flags none between these two
         case EdgeScope::Gpu:
             return "Gpu";
         case EdgeScope::System:

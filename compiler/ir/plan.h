@@ -114,7 +114,7 @@ struct BarrierDef {
 
 enum class ProducerKind { Store, Bulk, CopyEngine, Nic, Host, Arrive, Mma, Gather };   // who wrote (or read, for reuse edges)
 enum class SignalKind { Flag, Counter, InlineTag, Barrier, Fifo };
-enum class EdgeScope { Cta, Gpu, System, Network };
+enum class EdgeScope { Cta, Cluster, Gpu, System, Network };
 enum class ConsumerKind { Load, Tma, Mma, Nic, Overwrite };
 struct EdgeDef {
     std::string name;

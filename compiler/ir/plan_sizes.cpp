@@ -7,6 +7,13 @@
 namespace plait {
 namespace {
 
+std::int64_t const_or(const Plan& plan, const char* name, std::int64_t otherwise) {
+    for (const Constant& c : plan.consts) {
+        if (c.name == name) return c.value;
+    }
+    return otherwise;
+}
+
 bool uses_state(const std::vector<Statement>& body) {
     return std::any_of(body.begin(), body.end(), [](const Statement& s) {
         switch (s.op) {
@@ -37,12 +44,14 @@ bool uses_session_state(const Plan& plan) {
 }
 
 std::int64_t min_ctas(const Plan& plan) {
-    std::int64_t ctas = 1;
+    std::int64_t ctas = cluster_ctas(plan);
     for (const RoleDef& role : plan.roles) {
         if (role.placement == "sms" && role.name != "compute") ctas += role.sms;
     }
     return ctas;
 }
+
+std::int64_t cluster_ctas(const Plan& plan) { return const_or(plan, "cluster", 1); }
 
 std::int64_t shared_memory_bytes(const Plan& plan) {
     std::int64_t bytes = 0;
@@ -75,10 +84,8 @@ std::uint64_t workspace_bytes(const Plan& plan) {
 }
 
 std::int64_t legal_rows(const Plan& plan, std::int64_t m) {
-    for (const Constant& c : plan.consts) {
-        if (c.name == "m_multiple") return m / c.value * c.value;
-    }
-    return m;
+    const std::int64_t multiple = const_or(plan, "m_multiple", 1);
+    return m / multiple * multiple;
 }
 
 std::int64_t element_bytes(const std::string& dtype) {

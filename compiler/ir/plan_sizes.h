@@ -6,8 +6,10 @@
 
 namespace plait {
 
-// CTAs below which the plan cannot run: every role placed on SMs of its own, and one CTA that computes.
+// CTAs below which the plan cannot run: every role placed on SMs of its own, and one CTA, or cluster, that computes.
 std::int64_t min_ctas(const Plan& plan);
+// CTAs of a cluster, which start together and share operands: a const `cluster` of the plan, else 1. Launches have a multiple of it.
+std::int64_t cluster_ctas(const Plan& plan);
 // Shared memory of a CTA, laid out in order: shared arrays, then barriers of 8 bytes.
 std::int64_t shared_memory_bytes(const Plan& plan);
 // Workspace of each rank: buffers and flags (the Session's own flags stand outside).

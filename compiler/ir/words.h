@@ -23,6 +23,7 @@ inline constexpr EnumWord<SignalKind> kSignalWords[] = {
 };
 inline constexpr EnumWord<EdgeScope> kScopeWords[] = {
     {EdgeScope::Cta, "cta"},
+    {EdgeScope::Cluster, "cluster"},
     {EdgeScope::Gpu, "gpu"},
     {EdgeScope::System, "system"},
     {EdgeScope::Network, "network"},

@@ -27,6 +27,8 @@ struct Choices : MatmulChoices {
 
     std::int64_t box_cols = 0, output_boxes = 0;    // columns of an output box: 128 bytes a row; boxes of a warpgroup
     std::string order;
+    std::int64_t cluster = 1;      // CTAs of a cluster, which compute neighbouring tiles
+    bool shares_a = false, shares_b = false;  // operand that the CTAs of a cluster load together: one of the two
 
     std::int64_t shard_max = 0, chunk_rows = 0, chunks_max = 0;
     std::int64_t piece_bytes = 0, pieces = 0;
@@ -34,6 +36,7 @@ struct Choices : MatmulChoices {
     RoleChoice intra_comm, inter_send;
 
     std::int64_t stage_bytes() const { return a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes; }
+    bool clustered() const { return cluster > 1; }
     bool ragged_columns() const { return tile_n % box_cols != 0; }  // the last box of a row is cut at the tile's edge
     bool any(const std::string& placement) const {
         return intra_comm.placement == placement || inter_send.placement == placement;

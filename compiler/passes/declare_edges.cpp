@@ -10,8 +10,9 @@ void declare_edges(const Choices& c, Plan* plan) {
     auto edge = [&](const char* name, P producer, S signal, E scope, C consumer, const char* memory) {
         plan->edges.push_back({name, producer, signal, scope, consumer, memory});
     };
-    edge("ab", P::Bulk, S::Barrier, E::Cta, C::Mma, "a_stage");  // operands of one k block, b_stage with them
-    edge("ab_free", P::Mma, S::Barrier, E::Cta, C::Overwrite, "a_stage");
+    const E scope = c.clustered() ? E::Cluster : E::Cta;
+    edge("ab", P::Bulk, S::Barrier, scope, C::Mma, "a_stage");  // operands of one k block, b_stage with them
+    edge("ab_free", P::Mma, S::Barrier, scope, C::Overwrite, "a_stage");
     if (!c.communicates) return;
 
     edge("tile", P::Store, S::Barrier, E::Cta, C::Load, "tile_slot");

@@ -5,6 +5,7 @@ namespace plait {
 void declare_sizes(const Graph& graph, const Target& target, const Choices& c, Plan* plan) {
     declare_kernel(graph, target, c, plan);
     plan->consts = c.constants();
+    if (c.clustered()) plan->consts.push_back({"cluster", c.cluster});
     // Rows of a transposed a are columns of memory: their pitch must be a multiple of 16 bytes for TMA.
     if (c.pattern.transpose_a) plan->consts.push_back({"m_multiple", 8});
     auto let = [&](const char* name, const char* value) { plan->lets.push_back({name, Expr(value)}); };
@@ -32,8 +33,16 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
     } else {
         let("a_rows", "M");
     }
-    let("row_tiles", "ceil_div(a_rows, tile_m)");
-    let("tiles", "row_tiles * col_tiles");
+    if (!c.clustered()) {
+        let("row_tiles", "ceil_div(a_rows, tile_m)");
+        let("tiles", "row_tiles * col_tiles");
+        return;
+    }
+    // A cluster computes `cluster` neighbouring tiles at a time: those are what the CTAs walk over. The last one of a row
+    // or column may reach beyond the output.
+    let("row_tiles", c.shares_b ? "ceil_div(a_rows, cluster * tile_m)" : "ceil_div(a_rows, tile_m)");
+    if (c.shares_a) let("cluster_cols", "ceil_div(col_tiles, cluster)");
+    let("tiles", c.shares_a ? "row_tiles * cluster_cols" : "row_tiles * col_tiles");
 }
 
 }  // namespace plait

@@ -24,17 +24,24 @@ MapDef flat_map(const char* name, const std::string& memory, const std::string& 
 }
 
 // Two halves of the columns of b, z: 0 the gate, 1 what it multiplies.
-MapDef gated_map(const FusedPattern& p, std::int64_t tile_n) {
+MapDef gated_map(const FusedPattern& p, std::vector<std::int64_t> box) {
     const Expr pitch(p.b + "_pitch");
     if (p.transpose_b)
-        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")}, {64, tile_n, 1}};
-    return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {pitch, Expr("N * 2")}, {64, 64, 1}};
+        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")}, std::move(box)};
+    return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {pitch, Expr("N * 2")}, std::move(box)};
+}
+
+// What one instruction loads: all of the tile's extent, or 64 of it, times 64 of k. Of an operand that a cluster loads
+// together, a CTA's share of the rows.
+std::vector<std::int64_t> operand_box(bool k_rows, std::int64_t extent, std::int64_t sharers) {
+    return {64, (k_rows ? 64 : extent) / sharers, 1};
 }
 
 void operand_maps(const Choices& c, Plan* plan) {
     const FusedPattern& p = c.pattern;
-    const std::vector<std::int64_t> box = {64, c.tile_m, 1};
-    plan->maps.push_back(p.transpose_a ? flat_map("a_map", p.a, p.dtype, "a_rows", "K", {64, 64, 1})
+    const std::vector<std::int64_t> box = operand_box(p.transpose_a, c.tile_m, c.shares_a ? c.cluster : 1),
+                                    b_box = operand_box(!p.transpose_b, c.tile_n, c.shares_b ? c.cluster : 1);
+    plan->maps.push_back(p.transpose_a ? flat_map("a_map", p.a, p.dtype, "a_rows", "K", box)
                                        : flat_map("a_map", p.a, p.dtype, "K", "a_rows", box));
     if (c.communicates) {
         // z = bank * world + shard. The short shard has a map of its own: its rows end earlier.
@@ -45,11 +52,11 @@ void operand_maps(const Choices& c, Plan* plan) {
             {"a_map", 2, "a_full", p.dtype, 0, {Expr("K"), Expr("tail_rows"), Expr("2 * world")}, strides, box});
     }
     if (p.gated)
-        plan->maps.push_back(gated_map(p, c.tile_n));
+        plan->maps.push_back(gated_map(p, b_box));
     else if (p.transpose_b)
-        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "K", "N", {64, c.tile_n, 1}));
+        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "K", "N", b_box));
     else
-        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "N", "K", {64, 64, 1}));
+        plan->maps.push_back(flat_map("b_map", p.b, p.dtype, "N", "K", b_box));
 }
 
 // Where boxes do not divide a tile: z is the column of tiles, so that TMA clips the last box of a row at the tile's edge

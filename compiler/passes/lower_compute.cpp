@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "compiler/passes/block.h"
 #include "compiler/passes/place_roles.h"
 
@@ -9,8 +12,13 @@ namespace plait {
 
 void declare_tile(Block& b, const Choices& c) {
     if (!c.communicates) {
-        b.let("row", "raster_row(t, row_tiles, col_tiles, raster_group) * tile_m");
-        b.let("col", "raster_col(t, row_tiles, col_tiles, raster_group) * tile_n");
+        const char* cols = c.shares_a ? "cluster_cols" : "col_tiles";
+        const auto origin = [&](const char* name, const char* raster, const char* tile, bool neighbours) {
+            const std::string at = fmt::format("{}(t, row_tiles, {}, raster_group)", raster, cols);
+            b.let(name, neighbours ? fmt::format("({} * cluster + cta % cluster) * {}", at, tile) : fmt::format("{} * {}", at, tile));
+        };
+        origin("row", "raster_row", "tile_m", c.shares_b);
+        origin("col", "raster_col", "tile_n", c.shares_a);
         return;
     }
     b.let("step", "t / shard_tiles");
@@ -24,7 +32,8 @@ void declare_tile(Block& b, const Choices& c) {
 }
 
 void for_each_own_tile(Block& b, const Choices& c, const Block::Body& body) {
-    b.for_each("t", "cta", "tiles", "ctas", [&](Block& tile) {
+    const bool clustered = c.clustered();
+    b.for_each("t", clustered ? "cta / cluster" : "cta", "tiles", clustered ? "ctas / cluster" : "ctas", [&](Block& tile) {
         declare_tile(tile, c);
         body(tile);
     });
@@ -48,15 +57,12 @@ struct OperandLoad {
 };
 
 // One k block of an operand. k_rows: memory holds k by rows (a transposed, b not): boxes of 64 k x 64 stand side by
-// side. Else k is the inner dimension: one box of 64 k and all of the extent.
-void load_operand(Block& b, const Choices& c, bool k_rows, const OperandLoad& load) {
-    if (k_rows) {
-        b.signal(Op::LoadBoxes,
-                 {"64", load.extent, c.pattern.dtype, load.slot, load.map, load.at, "k * tile_k", load.z, "ab_full[ab.slot]"}, "ab");
-    } else {
-        b.signal(Op::LoadBoxes,
-                 {load.extent, "64", c.pattern.dtype, load.slot, load.map, "k * tile_k", load.at, load.z, "ab_full[ab.slot]"}, "ab");
-    }
+// side. Else k is the inner dimension: one box of 64 k and all of the extent. shared: all CTAs of the cluster load it together.
+void load_operand(Block& b, const Choices& c, bool k_rows, bool shared, const OperandLoad& load) {
+    std::vector<std::string> operands = {"64", load.extent, c.pattern.dtype, load.slot, load.map, load.at, "k * tile_k", load.z, "ab_full[ab.slot]"};
+    if (!k_rows) std::swap(operands[0], operands[1]), std::swap(operands[5], operands[6]);
+    if (shared) operands.insert(operands.begin(), "cluster");
+    b.signal(shared ? Op::LoadMulticast : Op::LoadBoxes, std::move(operands), "ab");
 }
 
 void load_tile(Block& b, const Choices& c) {
@@ -72,10 +78,10 @@ void load_tile(Block& b, const Choices& c) {
     b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
         block.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
         block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.stage_bytes())});
-        load_operand(block, c, c.pattern.transpose_a, {"tile_m", "a_stage[ab.slot]", map, "row", z});
-        load_operand(block, c, !c.pattern.transpose_b, {"tile_n", "b_stage[ab.slot]", "b_map[0]", "col", "0"});
+        load_operand(block, c, c.pattern.transpose_a, c.shares_a, {"tile_m", "a_stage[ab.slot]", map, "row", z});
+        load_operand(block, c, !c.pattern.transpose_b, c.shares_b, {"tile_n", "b_stage[ab.slot]", "b_map[0]", "col", "0"});
         if (c.pattern.gated)
-            load_operand(block, c, !c.pattern.transpose_b, {"tile_n", "up_stage[ab.slot]", "b_map[0]", "col", "1"});
+            load_operand(block, c, !c.pattern.transpose_b, c.shares_b, {"tile_n", "up_stage[ab.slot]", "b_map[0]", "col", "1"});
         block.add(Op::Advance, {"ab"});
     });
 }

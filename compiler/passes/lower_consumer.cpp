@@ -59,7 +59,10 @@ private:
             if (c_.pattern.gated) issue(block, "up", "up_stage[ab.slot]");
             block.add(Op::MmaCommit);
             block.add(Op::MmaWait, {"0", "acc", c_.pattern.gated ? "up" : ""});
-            block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
+            if (c_.clustered())
+                block.signal(Op::ClusterArrive, {"cluster", "ab_empty[ab.slot]"}, "ab_free");
+            else
+                block.signal(Op::BarrierArrive, {"ab_empty[ab.slot]"}, "ab_free");
             block.add(Op::Advance, {"ab"});
         });
     }
@@ -98,6 +101,8 @@ private:
             if (c_.n % c_.tile_n != 0) {
                 b.let("out", "col + tile_n > N ? 1 : 0");
                 map = "c_map[out]", z = "out == 1 ? 0 : col / tile_n";
+                // A cluster's second tile may lie beyond the last column: then behind its map, where nothing is stored.
+                if (c_.shares_a) z = "out == 1 ? col / tile_n - N / tile_n : col / tile_n";
             }
             b.let("out_z", std::exchange(z, "out_z"));
         }

@@ -42,7 +42,7 @@ void plan_memory(const Choices& c, Plan* plan) {
     if (c.communicates) plan->shared.push_back({"tile_slot", 8, 2, 16});
 
     plan->barriers.push_back({"ab_full", c.stages, 1, 0});
-    plan->barriers.push_back({"ab_empty", c.stages, 0, c.consumers});
+    plan->barriers.push_back({"ab_empty", c.stages, 0, c.cluster * c.consumers});
     if (!c.communicates) return;
     plan->barriers.push_back({"tile_full", 2, 1, 0});
     plan->barriers.push_back({"tile_empty", 2, 0, c.consumers});

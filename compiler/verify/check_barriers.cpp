@@ -14,14 +14,16 @@ Diagnostics check_barriers(const Plan& plan) {
     const auto programs = walk(plan);
     for (const BarrierDef& barrier : plan.barriers) {
         std::set<std::string> threads, warpgroups;
+        std::int64_t senders = 1;  // CTAs whose agents arrive here
         bool waited = false;
         for (const std::vector<Step>& program : programs) {
             for (const Step& step : program) {
                 const Statement& s = *step.statement;
                 if (!s.has("bar") || ref_name(s.expr("bar")) != barrier.name) continue;
                 waited = waited || s.op == Op::BarrierWait;
-                if (s.op != Op::BarrierArrive && s.op != Op::BarrierExpect) continue;
+                if (s.op != Op::BarrierArrive && s.op != Op::ClusterArrive && s.op != Op::BarrierExpect) continue;
                 if (step.agent == nullptr) continue;
+                if (s.op == Op::ClusterArrive) senders = constant_value(plan, s.expr("ctas"));
                 // Bytes are expected by one thread, also of a warpgroup.
                 const bool thread = step.agent->kind == AgentKind::Thread || s.op == Op::BarrierExpect;
                 (thread ? threads : warpgroups).insert(step.agent->name);
@@ -31,13 +33,14 @@ Diagnostics check_barriers(const Plan& plan) {
         if (barrier.count < 1)
             findings.push_back({"check_barriers", fmt::format("{} has {} slots", barrier.name, barrier.count), where,
                                 "a barrier array has at least one"});
-        if (std::int64_t(threads.size()) != barrier.thread_arrivals ||
-            std::int64_t(warpgroups.size()) != barrier.warpgroup_arrivals) {
+        if (senders * std::int64_t(threads.size()) != barrier.thread_arrivals ||
+            senders * std::int64_t(warpgroups.size()) != barrier.warpgroup_arrivals) {
             findings.push_back({"check_barriers",
                                 fmt::format("a phase of {} counts {} thread and {} warpgroup arrivals, but agents "
-                                            "arrive from threads [{}] and warpgroups [{}]",
+                                            "arrive from threads [{}] and warpgroups [{}]{}",
                                             barrier.name, barrier.thread_arrivals, barrier.warpgroup_arrivals,
-                                            fmt::join(threads, ", "), fmt::join(warpgroups, ", ")),
+                                            fmt::join(threads, ", "), fmt::join(warpgroups, ", "),
+                                            senders > 1 ? fmt::format(" of {} CTAs", senders) : ""),
                                 where, "each agent that arrives or expects counts once per phase"});
         }
         if (!waited)

@@ -82,16 +82,17 @@ private:
 
     void copy(const Step& step) {
         const Statement& s = *step.statement;
-        const bool load = s.op == Op::LoadBoxes;
+        const bool multicast = s.op == Op::LoadMulticast, load = s.op == Op::LoadBoxes || multicast;
         if (!load && s.op != Op::StoreBox) return;
         const MapDef* map = find_map(plan_, ref_name(s.expr("map")));
         const SharedDef* shared = find_shared(plan_, ref_name(s.expr(load ? "dst" : "src")));
         if (map == nullptr || shared == nullptr || map->box.size() != 3) return;
         const std::int64_t rows = constant_value(plan_, s.expr("rows")), cols = constant_value(plan_, s.expr("cols"));
-        if (rows != map->box[1] || (load ? 64 : cols) != map->box[0]) {
+        const std::int64_t box_rows = multicast ? rows / constant_value(plan_, s.expr("ctas")) : rows;
+        if (box_rows != map->box[1] || (load ? 64 : cols) != map->box[0]) {
             findings_.push_back(
                 {"check_maps",
-                 fmt::format("{} copies boxes of {} x {}, map {} is encoded for {} x {}", mnemonic(step), rows,
+                 fmt::format("{} copies boxes of {} x {}, map {} is encoded for {} x {}", mnemonic(step), box_rows,
                              load ? 64 : cols, map->name, map->box[1], map->box[0]),
                  step.where(), "rows and columns must be the map's box"});
         }

@@ -24,6 +24,7 @@ Diagnostics check_tiles(const Request& request);   // tile knobs fit each other
 Diagnostics check_pieces(const Request& request);  // copy buffers fit the operand slots they share
 Diagnostics check_limits(const Request& request);  // launch arguments beside M have a limit
 Diagnostics check_grouped(const Request& request); // a grouped matmul's operands and tiles
+Diagnostics check_cluster(const Request& request);  // CTAs of a cluster keep step, and one fits on the target
 Diagnostics check_attention(const Request& request);  // attention: tile knobs fit each other, sizes fit 32 bits
 
 // on the plan
@@ -35,6 +36,7 @@ Diagnostics check_agents(const Plan& plan);                           // ops run
 Diagnostics check_edges(const Plan& plan);     // every wait has a signal, fences as the edge table says
 Diagnostics check_barriers(const Plan& plan);  // arrivals match agents
 Diagnostics check_reuse(const Plan& plan);     // bulk groups and slots: sources wait for their readers
+Diagnostics check_cluster_plan(const Plan& plan);  // operations of a cluster are of all its CTAs, shares keep the swizzle
 Diagnostics check_progress(const Plan& plan, const Target& target);  // abstract interpretation, see interpreter/
 
 }  // namespace plait

@@ -54,6 +54,7 @@ struct Manifest {
     std::int64_t m_max = 0, n = 0, k = 0;
     std::int64_t threads = 0, shared_bytes = 0, args_bytes = 0;
     std::int64_t min_ctas = 1;            // fewer resident CTAs cannot run this plan
+    std::int64_t cluster = 1;             // CTAs of a cluster: a launch has a multiple of it
     std::uint64_t workspace_bytes = 0;    // the artifact's area, each rank's
     std::uint64_t receive_bytes = 0;      // its first part: what peers' payloads are written to; flags lie behind
     bool session_state = true;            // touches the session's DeviceState: its launches run one after another

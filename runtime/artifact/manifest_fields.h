@@ -78,6 +78,7 @@ void visit_fields(Visitor& visit, Any& manifest) {
     visit("shared_bytes", manifest.shared_bytes);
     visit("args_bytes", manifest.args_bytes);
     visit("min_ctas", manifest.min_ctas);
+    visit("cluster", manifest.cluster);
     visit("workspace_bytes", manifest.workspace_bytes);
     visit("receive_bytes", manifest.receive_bytes);
     visit("session_state", manifest.session_state);

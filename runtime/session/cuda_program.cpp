@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 #include "runtime/device/cuda_resources.h"
 
@@ -23,7 +25,7 @@ void check_arch(const Driver& driver, const Manifest& manifest, cu::Device devic
 
 CudaProgram::CudaProgram(std::shared_ptr<const Driver> driver, const Artifact& artifact, const RankPlace& place,
                          const CtaBudget& budget)
-    : driver_(std::move(driver)), manifest_(artifact.manifest), binder_(manifest_, place), budget_(budget) {
+    : driver_(std::move(driver)), manifest_(artifact.manifest), binder_(manifest_, place), budget_(budget), ctas_(budget.ctas) {
     check_artifact(manifest_, place);
     check_arch(*driver_, manifest_, budget_.device);
     if (manifest_.min_ctas > budget_.ctas) {
@@ -41,6 +43,7 @@ CudaProgram::CudaProgram(std::shared_ptr<const Driver> driver, const Artifact& a
     try {
         load(artifact);
         check_residency();
+        if (manifest_.cluster > 1) fit_clusters();
     } catch (...) {
         if (module_ != nullptr) driver_->module_unload(module_);
         throw;
@@ -89,22 +92,46 @@ void CudaProgram::check_residency() const {
     }
 }
 
+// The CTAs of a cluster stand on SMs of one GPC (CUDA C++ Programming Guide, "Thread Block Clusters"): where GPCs have odd
+// numbers of SMs, or a MIG slice has, some stay idle. Clusters beyond those that run at once would begin when others end.
+void CudaProgram::fit_clusters() {
+    const int cluster = static_cast<int>(manifest_.cluster);
+    ctas_ = budget_.ctas / cluster * cluster;
+    const cu::LaunchConfig asked = config(ctas_);
+    int clusters = 0;
+    check_driver(*driver_, driver_->active_clusters(&clusters, function_, &asked),
+                 fmt::format("asking how many clusters of {} run at once", manifest_.name));
+    if (clusters < 1) {
+        throw ArgumentError(fmt::format("artifact {}: no cluster of {} CTAs of {} threads and {} bytes of shared memory fits on the "
+                                        "{} SMs of device {}",
+                                        manifest_.name, cluster, manifest_.threads, manifest_.shared_bytes, budget_.device_sms,
+                                        budget_.device),
+                            "use the knob cluster = 1");
+    }
+    ctas_ = std::min(ctas_, clusters * cluster);
+}
+
+cu::LaunchConfig CudaProgram::config(int ctas) const {
+    cu::LaunchConfig config = {};
+    config.grid_x = static_cast<unsigned>(ctas);
+    config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
+    config.block_x = static_cast<unsigned>(manifest_.threads);
+    config.shared_bytes = static_cast<unsigned>(manifest_.shared_bytes);
+    return config;
+}
+
 void CudaProgram::launch(const std::vector<unsigned char>& args, cu::Stream stream) const {
     cu::LaunchAttribute cooperative = {};
     cooperative.id = cu::kAttributeCooperative;
     cooperative.value.cooperative = 1;
-    cu::LaunchConfig config = {};
-    config.grid_x = static_cast<unsigned>(budget_.ctas);
-    config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
-    config.block_x = static_cast<unsigned>(manifest_.threads);
-    config.shared_bytes = static_cast<unsigned>(manifest_.shared_bytes);
+    cu::LaunchConfig config = this->config(ctas_);
     config.stream = stream;
     config.attributes = &cooperative;
-    config.attribute_count = budget_.cooperative ? 1 : 0;
+    // Clusters wait for nobody but themselves, and start whole.
+    config.attribute_count = budget_.cooperative && manifest_.cluster == 1 ? 1 : 0;
     void* parameters[] = {const_cast<unsigned char*>(args.data())};
-    check_driver(
-        *driver_, driver_->launch(&config, function_, parameters, nullptr),
-        fmt::format("launching {} with {} CTAs of {} threads", manifest_.name, budget_.ctas, manifest_.threads));
+    check_driver(*driver_, driver_->launch(&config, function_, parameters, nullptr),
+                 fmt::format("launching {} with {} CTAs of {} threads", manifest_.name, ctas_, manifest_.threads));
 }
 
 }  // namespace plait

@@ -36,11 +36,14 @@ public:
 private:
     void load(const Artifact& artifact);
     void check_residency() const;
+    void fit_clusters();
+    cu::LaunchConfig config(int ctas) const;
 
     std::shared_ptr<const Driver> driver_;
     Manifest manifest_;
     ArgumentBinder binder_;
     CtaBudget budget_;
+    int ctas_ = 0;  // of a launch: whole clusters, as many as run at once
     cu::Module module_ = nullptr;
     cu::Function function_ = nullptr;
 };

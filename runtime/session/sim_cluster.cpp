@@ -153,7 +153,8 @@ std::uint32_t SimCluster::Impl::grid(const Manifest& manifest) const {
         throw ArgumentError(fmt::format("{} needs {} resident CTAs a rank, the topology has {} SMs", manifest.name,
                                         manifest.min_ctas, ctas),
                             "give roles fewer SMs, or simulate larger GPUs");
-    return ctas;
+    const auto cluster = static_cast<std::uint32_t>(manifest.cluster);
+    return ctas / cluster * cluster;
 }
 
 Launch SimCluster::Impl::launch_of(int rank, std::int64_t m, std::uint64_t artifact_offset) {
@@ -224,7 +225,11 @@ LaunchReport SimCluster::Impl::run(const Artifact& artifact, const HostModule& m
     if (options.occupied_sms >= launch.ctas)
         throw ArgumentError(
             fmt::format("{} of {} simulated SMs are occupied: no CTA can start", options.occupied_sms, launch.ctas));
+    launch.cluster = static_cast<std::uint32_t>(manifest.cluster);
     launch.resident -= options.occupied_sms;
+    if (launch.resident < launch.cluster)
+        throw ArgumentError(fmt::format("{} of {} simulated SMs are occupied: no cluster of {} CTAs can start",
+                                        options.occupied_sms, launch.ctas, launch.cluster));
     for (int r = 0; r < topology.world(); ++r)
         tensor_shapes(manifest, place_of(r, topology.nodes, topology.gpus_per_node), m[r],
                       infer_params(manifest, tensors[static_cast<std::size_t>(r)]));  // checks the artifact

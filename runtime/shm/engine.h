@@ -1,8 +1,8 @@
 // The second host engine: fills templates/abi/host_engine.h for one rank, which is this process. Real threads, real
 // atomics, the wall clock; nothing is checked, nothing is chosen by a seed.
 //
-// A launch's CTAs are dealt out to a few threads; each agent is a fiber of its CTA's thread, so barriers, rings and
-// shared memory of a CTA belong to one thread, and every agent makes progress whatever the number of cores. Flags,
+// A launch's clusters of CTAs are dealt out to a few threads; each agent is a fiber of its cluster's thread, so barriers, rings
+// and shared memory of a cluster belong to one thread, and every agent makes progress whatever the number of cores. Flags,
 // launch state and host lines are shared with other threads and processes and go through std::atomic_ref.
 //
 // Bulk copies and matrix operations are done when they are issued. Their barriers and groups therefore promise what they
@@ -26,7 +26,7 @@ struct ShmLaunch {
     const Launch* launch = nullptr;   // the first field of args
     std::vector<std::string> agents;  // of a CTA
     std::uint64_t shared_bytes = 0;
-    std::uint32_t ctas = 1;
+    std::uint32_t ctas = 1, cluster = 1;  // cluster: CTAs of a cluster, which divides ctas
     struct Range {
         const unsigned char* first;
         std::uint64_t bytes;

@@ -84,6 +84,15 @@ void gather_row(void*, u8* destination, const u8* source, u64 bytes, u64 row_byt
 }
 void gather_commit(void*) {}
 void gather_wait(void*, u32) {}
+void cluster_barrier(void* a) {
+    guarded(a, [&](A& g) { g.worker->cluster_barrier(g); });
+}
+void cluster_arrive(void* a, Lane, void* barrier, u32 cta) {
+    guarded(a, [&](A& g) { g.worker->cluster_arrive(g, barrier, cta); });
+}
+void bulk_multicast(void* a, Lane, const BulkCopy* copy, void* barrier, u32 ctas) {
+    guarded(a, [&](A& g) { g.worker->bulk_multicast(g, *copy, barrier, ctas); });
+}
 
 }  // namespace
 
@@ -122,6 +131,9 @@ const HostEngine& shm_engine_table() {
         .gather_row = gather_row,
         .gather_commit = gather_commit,
         .gather_wait = gather_wait,
+        .cluster_barrier = cluster_barrier,
+        .cluster_arrive = cluster_arrive,
+        .bulk_multicast = bulk_multicast,
     };
     return table;
 }

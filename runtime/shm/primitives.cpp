@@ -1,4 +1,4 @@
-// What agents ask for. A CTA's barriers and shared memory are its thread's own; words are everybody's.
+// What agents ask for. A cluster's barriers and shared memory are its thread's own; words are everybody's.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -31,16 +31,16 @@ void ShmWorker::barrier_init(ShmAgent& agent, void* address, u32 arrivals) {
     *static_cast<u64*>(address) = kBarrierMark | (agent.cta->barriers.size() - 1);
 }
 
-ShmBarrier& ShmWorker::barrier_at(ShmAgent& agent, const void* address) const {
+ShmBarrier& ShmWorker::barrier_at(ShmAgent& agent, ShmCta& cta, const void* address) const {
     const u64 word = *static_cast<const u64*>(address);
     const u64 index = word & kBarrierIndexMask;
-    if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= agent.cta->barriers.size() ||
-        agent.cta->barriers[index].address != address) {
+    if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= cta.barriers.size() ||
+        cta.barriers[index].address != address) {
         throw InternalError(fmt::format("agent {} of CTA {}: no initialised barrier at byte {} of shared memory",
                                         launch_.agents[agent.view.agent_index], agent.view.cta,
-                                        static_cast<const std::uint8_t*>(address) - agent.cta->shared));
+                                        static_cast<const std::uint8_t*>(address) - cta.shared));
     }
-    return agent.cta->barriers[index];
+    return cta.barriers[index];
 }
 
 void ShmWorker::complete_phase(ShmBarrier& barrier) {
@@ -50,7 +50,15 @@ void ShmWorker::complete_phase(ShmBarrier& barrier) {
 }
 
 void ShmWorker::barrier_arrive(ShmAgent& agent, void* address, u32 count, u64 bytes) {
-    ShmBarrier& barrier = barrier_at(agent, address);
+    arrive(agent, barrier_at(agent, *agent.cta, address), count, bytes);
+}
+
+void ShmWorker::cluster_arrive(ShmAgent& agent, void* address, u32 cta) {
+    ShmCta& peer = *agent.cta->cluster->ctas.at(cta);
+    arrive(agent, barrier_at(agent, peer, peer.shared + (static_cast<std::uint8_t*>(address) - agent.cta->shared)), 1, 0);
+}
+
+void ShmWorker::arrive(ShmAgent& agent, ShmBarrier& barrier, u32 count, u64 bytes) {
     if (count > barrier.pending) {
         throw InternalError(fmt::format("agent {} of CTA {}: arrival {} of {} at a barrier",
                                         launch_.agents[agent.view.agent_index], agent.view.cta,
@@ -63,7 +71,7 @@ void ShmWorker::barrier_arrive(ShmAgent& agent, void* address, u32 count, u64 by
 }
 
 void ShmWorker::barrier_wait(ShmAgent& agent, void* address, u32 parity) {
-    const ShmBarrier& barrier = barrier_at(agent, address);
+    const ShmBarrier& barrier = barrier_at(agent, *agent.cta, address);
     if ((barrier.phase & 1) != (parity & 1)) return;
     agent.barrier = &barrier;
     agent.parity = parity & 1;
@@ -72,7 +80,21 @@ void ShmWorker::barrier_wait(ShmAgent& agent, void* address, u32 parity) {
 }
 
 void ShmWorker::bulk_load(ShmAgent& agent, const BulkCopy& copy, void* address) {
-    ShmBarrier& barrier = barrier_at(agent, address);
+    load(copy, barrier_at(agent, *agent.cta, address));
+}
+
+void ShmWorker::bulk_multicast(ShmAgent& agent, const BulkCopy& copy, void* address, u32 ctas) {
+    const std::vector<ShmCta*>& peers = agent.cta->cluster->ctas;
+    for (std::size_t cta = 0; cta < peers.size(); ++cta) {
+        if ((ctas >> cta & 1) == 0) continue;
+        ShmCta& peer = *peers[cta];
+        BulkCopy own = copy;
+        own.destination = peer.shared + (copy.destination - agent.cta->shared);
+        load(own, barrier_at(agent, peer, peer.shared + (static_cast<std::uint8_t*>(address) - agent.cta->shared)));
+    }
+}
+
+void ShmWorker::load(const BulkCopy& copy, ShmBarrier& barrier) {
     for (u64 row = 0; row < copy.box_rows; ++row) {
         u8* to = copy.destination + row * copy.destination_pitch;
         const u64 bytes = row < copy.rows ? copy.row_bytes : 0;
@@ -100,6 +122,18 @@ void ShmWorker::cta_barrier(ShmAgent& agent) {
     }
     cta.met = 0;
     ++cta.meetings;
+}
+
+void ShmWorker::cluster_barrier(ShmAgent& agent) {
+    ShmCluster& cluster = *agent.cta->cluster;
+    ++moves_;
+    agent.meeting = cluster.meetings;
+    if (++cluster.met < cluster.ctas.size() * agent.cta->agents.size()) {
+        park(agent, ShmAgent::Parked::ClusterBarrier);
+        return;
+    }
+    cluster.met = 0;
+    ++cluster.meetings;
 }
 
 void ShmWorker::turn_wait(ShmAgent& agent, u32 turn) {

@@ -39,9 +39,14 @@ u64 shm_clock_ns() {
 
 ShmWorker::ShmWorker(ShmLaunchState& state, StackPool& stacks, std::uint32_t index, std::uint32_t step)
     : state_(state), launch_(state.launch), stacks_(stacks), last_movement_(Clock::now()) {
-    for (std::uint32_t cta = index; cta < launch_.ctas; cta += step) {
-        ctas_.push_back(std::make_unique<ShmCta>());
-        start(*ctas_.back(), cta);
+    for (std::uint32_t first = index * launch_.cluster; first < launch_.ctas; first += step * launch_.cluster) {
+        clusters_.push_back(std::make_unique<ShmCluster>());
+        for (std::uint32_t cta = first; cta < first + launch_.cluster; ++cta) {
+            ctas_.push_back(std::make_unique<ShmCta>());
+            ctas_.back()->cluster = clusters_.back().get();
+            clusters_.back()->ctas.push_back(ctas_.back().get());
+            start(*ctas_.back(), cta);
+        }
     }
 }
 
@@ -109,6 +114,8 @@ bool ShmWorker::may_resume(ShmAgent& agent) {
             return (agent.barrier->phase & 1) != agent.parity;
         case ShmAgent::Parked::CtaBarrier:
             return agent.cta->meetings != agent.meeting;
+        case ShmAgent::Parked::ClusterBarrier:
+            return agent.cta->cluster->meetings != agent.meeting;
         case ShmAgent::Parked::Turn:
             return agent.cta->turns[agent.turn];
         case ShmAgent::Parked::Words:
@@ -131,23 +138,25 @@ bool ShmWorker::aborted() const {
     return std::atomic_ref<u64>(launch_.launch->state->abort).load(std::memory_order_acquire) != 0;
 }
 
-// Barriers belong to one CTA: where all its agents stand at one, nobody is left to arrive.
-bool ShmWorker::stuck(const ShmCta& cta) {
+// Barriers belong to one cluster: where all its agents stand at one, nobody is left to arrive.
+bool ShmWorker::stuck(const ShmCluster& cluster) {
     bool all_done = true;
-    for (const auto& agent : cta.agents) {
-        if (agent->fiber.done()) continue;
-        all_done = false;
-        const bool at_barrier =
-            agent->parked == ShmAgent::Parked::Barrier || agent->parked == ShmAgent::Parked::CtaBarrier ||
-            agent->parked == ShmAgent::Parked::Turn;
-        if (!at_barrier || may_resume(*agent)) return false;
+    for (const ShmCta* cta : cluster.ctas) {
+        for (const auto& agent : cta->agents) {
+            if (agent->fiber.done()) continue;
+            all_done = false;
+            const bool at_barrier =
+                agent->parked == ShmAgent::Parked::Barrier || agent->parked == ShmAgent::Parked::CtaBarrier ||
+                agent->parked == ShmAgent::Parked::ClusterBarrier || agent->parked == ShmAgent::Parked::Turn;
+            if (!at_barrier || may_resume(*agent)) return false;
+        }
     }
     return !all_done;
 }
 
 void ShmWorker::check_movement() {
-    for (const auto& cta : ctas_) {
-        if (stuck(*cta)) nothing_moves("agents of a CTA wait for each other");
+    for (const auto& cluster : clusters_) {
+        if (stuck(*cluster)) nothing_moves(fmt::format("agents of a {} wait for each other", launch_.cluster == 1 ? "CTA" : "cluster"));
     }
     const std::uint64_t total = state_.moves.load(std::memory_order_relaxed);
     const Clock::time_point now = Clock::now();
@@ -192,6 +201,9 @@ std::string ShmWorker::describe(const ShmCta& cta, const ShmAgent& agent) const 
                                agent.barrier->bytes);
         case ShmAgent::Parked::CtaBarrier:
             return fmt::format("{} waits for cta_barrier: {} of {} agents are there", who, cta.met, cta.agents.size());
+        case ShmAgent::Parked::ClusterBarrier:
+            return fmt::format("{} waits for cluster_barrier: {} of {} agents are there", who, cta.cluster->met,
+                               cta.cluster->ctas.size() * cta.agents.size());
         case ShmAgent::Parked::Turn:
             return fmt::format("{} waits for turn {}", who, agent.turn);
         case ShmAgent::Parked::Words:

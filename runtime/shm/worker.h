@@ -1,4 +1,4 @@
-// ShmWorker: one thread of a launch and the CTAs dealt to it. Round robin over its agents; an agent that waits is looked
+// ShmWorker: one thread of a launch and the clusters of CTAs dealt to it. Round robin over its agents; an agent that waits is looked
 // at on every round and resumed once its wait is over. When a round moves nothing the thread yields, then naps: ranks
 // may outnumber cores.
 #pragma once
@@ -27,7 +27,7 @@ struct ShmBarrier {
 
 struct ShmAgent {
     using Clock = std::chrono::steady_clock;
-    enum class Parked { No, Words, Barrier, CtaBarrier, Turn, Idle };
+    enum class Parked { No, Words, Barrier, CtaBarrier, ClusterBarrier, Turn, Idle };
     struct Registers {
         std::uint32_t slot = 0;
         std::uint64_t bytes = 0;
@@ -50,7 +50,14 @@ struct ShmAgent {
     std::uint32_t parity = 0, meeting = 0, turn = 0;
 };
 
+// A thread block cluster; its CTAs belong to one thread.
+struct ShmCluster {
+    std::vector<ShmCta*> ctas;
+    std::uint32_t met = 0, meetings = 0;
+};
+
 struct ShmCta {
+    ShmCluster* cluster = nullptr;
     std::unique_ptr<std::uint8_t[]> storage;
     std::uint8_t* shared = nullptr;
     std::vector<std::unique_ptr<ShmAgent>> agents;
@@ -61,7 +68,7 @@ struct ShmCta {
 
 class ShmWorker {
 public:
-    // CTAs index, index + step, ...
+    // Clusters index, index + step, ...
     ShmWorker(ShmLaunchState& state, StackPool& stacks, std::uint32_t index, std::uint32_t step);
     ~ShmWorker();  // drops what has not ended
     ShmWorker(const ShmWorker&) = delete;
@@ -77,6 +84,9 @@ public:
     void bulk_load(ShmAgent&, const BulkCopy&, void* barrier);
     void bulk_store(const BulkCopy&);
     void cta_barrier(ShmAgent&);
+    void cluster_barrier(ShmAgent&);
+    void cluster_arrive(ShmAgent&, void* barrier, u32 cta);
+    void bulk_multicast(ShmAgent&, const BulkCopy&, void* barrier, u32 ctas);
     void turn_wait(ShmAgent&, u32 turn);
     void turn_pass(ShmAgent&, u32 turn);
     void signal(u64* address, u64 value, Update, Order);
@@ -94,10 +104,12 @@ private:
     bool words_reached(ShmAgent& agent) const;
     bool aborted() const;
     void park(ShmAgent& agent, ShmAgent::Parked how);
-    ShmBarrier& barrier_at(ShmAgent& agent, const void* address) const;
+    ShmBarrier& barrier_at(ShmAgent& agent, ShmCta& cta, const void* address) const;
+    void arrive(ShmAgent& agent, ShmBarrier& barrier, u32 count, u64 bytes);
+    void load(const BulkCopy& copy, ShmBarrier& barrier);
     static void complete_phase(ShmBarrier& barrier);
     void check_movement();
-    bool stuck(const ShmCta& cta);
+    bool stuck(const ShmCluster& cluster);
     [[noreturn]] void nothing_moves(const std::string& what) const;
     std::string describe(const ShmCta& cta, const ShmAgent& agent) const;
     void back_off();
@@ -105,6 +117,7 @@ private:
     ShmLaunchState& state_;
     const ShmLaunch& launch_;
     StackPool& stacks_;
+    std::vector<std::unique_ptr<ShmCluster>> clusters_;
     std::vector<std::unique_ptr<ShmCta>> ctas_;
     std::uint64_t unfinished_ = 0;
     std::uint64_t moves_ = 0;  // by this thread

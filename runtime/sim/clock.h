@@ -2,8 +2,8 @@
 //
 // A component is a stream of events that become known in order: the ordinary accesses of one lane (time advances when
 // they are published), the bulk groups of an agent, the phases of a barrier. Global components exist for the life of a
-// cluster. Local ones (kLocalComponent) belong to one CTA and one launch: only accesses to its shared memory carry
-// them, so no clock that leaves the CTA has to.
+// cluster. Local ones (kLocalComponent) belong to the CTAs of one thread block cluster (mostly one CTA) and one launch: only
+// asynchronous accesses to their shared memory carry them, so no clock that leaves them has to.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -70,6 +70,10 @@ struct ProxyKnowledge {
     void join(const ProxyKnowledge& other) {
         generic.join(other.generic);
         async.join(other.async);
+    }
+    void join_local(const ProxyKnowledge& other) {
+        generic.local.join(other.generic.local);
+        async.local.join(other.async.local);
     }
     void raise(const Epoch& epoch) {
         generic.raise(epoch);

@@ -70,6 +70,12 @@ void Engine::begin_launch(const EngineLaunch& launch) {
             auto cta = std::make_unique<SimCta>();
             cta->rank = static_cast<int>(r);
             cta->cta = c;
+            if (c % launch.cluster == 0) {
+                clusters_.push_back(std::make_unique<CtaCluster>());
+                clusters_.back()->local_components = std::make_shared<std::vector<std::string>>();
+            }
+            cta->cluster = clusters_.back().get();
+            cta->cluster->ctas.push_back(cta.get());
             ctas_.push_back(std::move(cta));
         }
     }
@@ -94,17 +100,19 @@ bool Engine::return_lost() {
     return true;
 }
 
-// At most `resident` CTAs of a rank run; which ones come first is the seed's choice, as on a GPU it is the hardware's.
+// At most `resident` CTAs of a rank run, whole clusters; which ones come first is the seed's choice, as on a GPU it is the
+// hardware's.
 void Engine::start_ctas() {
+    const std::size_t each = launch_->ctas / launch_->cluster;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        while (ranks_[r].running < launch_->resident) {
-            std::vector<SimCta*> waiting;
-            for (std::uint32_t c = 0; c < launch_->ctas; ++c) {
-                SimCta* cta = ctas_[r * launch_->ctas + c].get();
-                if (!cta->started) waiting.push_back(cta);
+        while (ranks_[r].running + launch_->cluster <= launch_->resident) {
+            std::vector<CtaCluster*> waiting;
+            for (std::size_t c = 0; c < each; ++c) {
+                CtaCluster* cluster = clusters_[r * each + c].get();
+                if (!cluster->ctas.front()->started) waiting.push_back(cluster);
             }
             if (waiting.empty()) break;
-            start_cta(*waiting[random_.below(waiting.size())]);
+            for (SimCta* cta : waiting[random_.below(waiting.size())]->ctas) start_cta(*cta);
         }
     }
 }
@@ -118,6 +126,8 @@ void Engine::start_cta(SimCta& cta) {
     cta.shared = cta.storage.get() + (kSharedAlignment - address % kSharedAlignment) % kSharedAlignment;
     cta.region = memory_.add(cta.shared, launch_->shared_bytes, MemoryKind::Shared, cta.rank, "shared memory",
                              static_cast<int>(cta.cta));
+    cta.region->cluster = static_cast<int>(cta.cluster->ctas.front()->cta);
+    cta.region->local_components = cta.cluster->local_components;
     for (std::uint32_t i = 0; i < launch_->agents.size(); ++i) {
         auto agent = std::make_unique<SimAgent>();
         agent->engine = this;
@@ -125,6 +135,7 @@ void Engine::start_cta(SimCta& cta) {
         agent->index = i;
         agent->rank = cta.rank;
         agent->cta = static_cast<int>(cta.cta);
+        agent->cluster = cta.region->cluster;
         agent->node = rank.node;
         agent->name = launch_->agents[i];
         agent->view = {cta.cta, launch_->ctas, i, cta.shared, static_cast<SimAgent*>(agent.get()), &sim_engine_table()};
@@ -219,6 +230,7 @@ void Engine::drop_launch() {
     }
     scheduler_.clear();
     ctas_.clear();
+    clusters_.clear();
     lost_agents_.clear();
     copies_.clear();
     for (SimRank& rank : ranks_) rank.watchers.clear();

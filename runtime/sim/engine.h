@@ -61,7 +61,7 @@ struct SimAgent : Task, SimActor {
     std::vector<RegisterMemory> registers;
     std::uint64_t seen_changes = 0;  // of its rank's words, when idle() last returned
     // What it is parked on, for waking and for the report.
-    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, Turn, Idle, Lost } parked = Parked::No;
+    enum class Parked { No, Words, Barrier, Bulk, CtaBarrier, ClusterBarrier, Turn, Idle, Lost } parked = Parked::No;
     const u64* words = nullptr;
     std::uint64_t word_count = 0, word_value = 0;
     std::uint64_t deadline_ns = kNoDeadline;
@@ -79,9 +79,17 @@ struct SimBarrier {
     std::vector<SimAgent*> waiters;
 };
 
+// A thread block cluster: its CTAs start together.
+struct CtaCluster {
+    std::vector<SimCta*> ctas;
+    std::uint32_t met = 0, meetings = 0;  // agents at cluster_barrier now; how often all met
+    std::shared_ptr<std::vector<std::string>> local_components;
+};
+
 struct SimCta {
     int rank = 0;
     std::uint32_t cta = 0;
+    CtaCluster* cluster = nullptr;
     std::uint8_t* shared = nullptr;
     std::unique_ptr<std::uint8_t[]> storage;
     Region* region = nullptr;
@@ -111,6 +119,7 @@ struct EngineLaunch {
     std::vector<WaitSite> sites;
     std::uint64_t shared_bytes = 0;
     std::uint32_t ctas = 1, resident = 1;  // of each rank
+    std::uint32_t cluster = 1;             // CTAs of a cluster
 };
 
 // A bulk copy under way. A store reads its source at one time and writes its destination at a later one.
@@ -118,6 +127,7 @@ struct BulkOperation {
     SimAgent* agent = nullptr;
     BulkCopy copy{};
     SimBarrier* barrier = nullptr;  // loads
+    SimCta* target = nullptr;       // of a load: whose shared memory it writes
     std::uint32_t phase = 0, group = 0;
     Epoch load;
     std::vector<std::uint8_t> held;  // a store's bytes between the two
@@ -171,6 +181,9 @@ public:
     void fence_proxy_async(SimAgent&, Lane);
     void agent_sync(SimAgent&);
     void cta_barrier(SimAgent&);
+    void cluster_barrier(SimAgent&);
+    void cluster_arrive(SimAgent&, Lane, void* barrier, u32 cta);
+    void bulk_multicast(SimAgent&, Lane, const BulkCopy&, void* barrier, u32 ctas);
     void mma_begin(SimAgent&, const void* accumulator);
     void mma_read(SimAgent&, const AccessRange&);
     void mma_write(SimAgent&, const void* accumulator);
@@ -211,7 +224,12 @@ private:
     Epoch stream_epoch(const SimAgent& agent, const char* what);
     std::uint32_t local_component(SimCta& cta, std::string what);
 
-    SimBarrier& barrier_at(SimAgent& agent, const void* address, const char* what);
+    SimBarrier& barrier_at(SimAgent& agent, SimCta& cta, const void* address, const char* what);
+    SimCta& peer_of(SimAgent& agent, u32 cta, const char* what);
+    u8* place_in(SimAgent& agent, SimCta& peer, const void* address, const char* what);
+    void arrive(SimAgent& agent, SimCta& cta, SimBarrier& barrier, u32 count, u64 bytes);
+    void issue_load(SimAgent& agent, Lane lane, const BulkCopy& copy, SimCta& cta, SimBarrier& barrier);
+    void read_source(SimAgent& agent, Lane lane, const BulkCopy& copy);
     void complete_phase(SimBarrier& barrier);
     void execute_load(BulkOperation& operation);
     void wake_bulk(SimAgent& agent);
@@ -238,6 +256,7 @@ private:
     std::vector<SimRank> ranks_;
     const EngineLaunch* launch_ = nullptr;
     std::vector<std::unique_ptr<SimCta>> ctas_;  // by rank, then cta
+    std::vector<std::unique_ptr<CtaCluster>> clusters_;  // likewise
     std::vector<std::unique_ptr<BulkOperation>> copies_;
     std::uint64_t unfinished_ctas_ = 0, steps_ = 0;
     std::uint64_t now_ns_ = 1;   // 0 means never in the words of a launch; moves only when nothing else can

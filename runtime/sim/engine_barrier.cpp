@@ -16,8 +16,9 @@ constexpr u64 kBarrierIndexMask = 0xFFFFFF;
 }  // namespace
 
 std::uint32_t Engine::local_component(SimCta& cta, std::string what) {
-    cta.region->local_components.push_back(std::move(what));
-    return kLocalComponent | static_cast<std::uint32_t>(cta.region->local_components.size() - 1);
+    std::vector<std::string>& components = *cta.cluster->local_components;
+    components.push_back(std::move(what));
+    return kLocalComponent | static_cast<std::uint32_t>(components.size() - 1);
 }
 
 void Engine::barrier_init(SimAgent& agent, void* address, u32 arrivals) {
@@ -37,9 +38,8 @@ void Engine::barrier_init(SimAgent& agent, void* address, u32 arrivals) {
     *static_cast<u64*>(address) = kBarrierMark | (cta.barriers.size() - 1);
 }
 
-SimBarrier& Engine::barrier_at(SimAgent& agent, const void* address, const char* what) {
+SimBarrier& Engine::barrier_at(SimAgent& agent, SimCta& cta, const void* address, const char* what) {
     Region& region = order_.region_of(agent, address, sizeof(u64), what);
-    SimCta& cta = *agent.cta_state;
     const u64 word = &region == cta.region ? *static_cast<const u64*>(address) : 0;
     const u64 index = word & kBarrierIndexMask;
     if ((word & ~kBarrierIndexMask) != kBarrierMark || index >= cta.barriers.size() ||
@@ -47,29 +47,65 @@ SimBarrier& Engine::barrier_at(SimAgent& agent, const void* address, const char*
         throw SimulationFault(
             "barrier", agent.fault_actor(),
             fmt::format("{} on {}: no initialised barrier there", what, region.place(region.offset_of(address))),
-            "barrier_init, fence_barrier_init and cta_barrier come first");
+            "barrier_init, fence_barrier_init and cta_barrier come first, in a cluster cluster_barrier");
     SimBarrier& barrier = cta.barriers[index];
     if (order_.enabled() && !agent.lanes[0].known.generic.covers(barrier.init))
         throw SimulationFault("barrier", agent.fault_actor(),
                               fmt::format("{} is not ordered after the barrier_init of {}", what,
                                           region.place(region.offset_of(address))),
-                              "cta_barrier between them");
+                              "cta_barrier between them, in a cluster cluster_barrier");
     return barrier;
+}
+
+// CTA `cta` of the agent's cluster.
+SimCta& Engine::peer_of(SimAgent& agent, u32 cta, const char* what) {
+    const std::vector<SimCta*>& ctas = agent.cta_state->cluster->ctas;
+    if (cta >= ctas.size())
+        throw SimulationFault("outside", agent.fault_actor(),
+                              fmt::format("{} at CTA {} of a cluster of {}", what, cta, ctas.size()));
+    if (ctas[cta]->region == nullptr)
+        throw SimulationFault("exit_in_flight", agent.fault_actor(),
+                              fmt::format("{} at CTA {} of its cluster, which has ended", what, cta),
+                              "cluster_barrier at the end");
+    return *ctas[cta];
+}
+
+u8* Engine::place_in(SimAgent& agent, SimCta& peer, const void* address, const char* what) {
+    const Region& own = order_.region_of(agent, address, 1, what);
+    if (&own != agent.cta_state->region)
+        throw SimulationFault("outside", agent.fault_actor(), fmt::format("{} outside of the CTA's shared memory", what));
+    return peer.shared + own.offset_of(address);
 }
 
 void Engine::barrier_arrive(SimAgent& agent, Lane lane, void* address, u32 count, u64 bytes) {
     point(agent);
-    SimBarrier& barrier = barrier_at(agent, address, "barrier_arrive");
+    SimBarrier& barrier = barrier_at(agent, *agent.cta_state, address, "barrier_arrive");
+    arrive(agent, *agent.cta_state, barrier, count, bytes);
+    order_.release(agent, lane, barrier.arriving);
+    complete_phase(barrier);
+}
+
+void Engine::cluster_arrive(SimAgent& agent, Lane lane, void* address, u32 cta) {
+    point(agent);
+    SimCta& peer = peer_of(agent, cta, "cluster_arrive");
+    SimBarrier& barrier = barrier_at(agent, peer, place_in(agent, peer, address, "cluster_arrive"), "cluster_arrive");
+    arrive(agent, peer, barrier, 1, 0);
+    if (&peer == agent.cta_state)
+        order_.release(agent, lane, barrier.arriving);
+    else
+        order_.release_local(agent, lane, barrier.arriving);
+    complete_phase(barrier);
+}
+
+void Engine::arrive(SimAgent& agent, SimCta& cta, SimBarrier& barrier, u32 count, u64 bytes) {
     if (count > barrier.pending)
         throw SimulationFault("barrier", agent.fault_actor(),
                               fmt::format("arrival {} of {} in phase {} of the barrier at {}",
                                           barrier.arrivals - barrier.pending + count, barrier.arrivals, barrier.phase,
-                                          agent.cta_state->region->place(agent.cta_state->region->offset_of(address))),
+                                          cta.region->place(cta.region->offset_of(barrier.address))),
                               "more agents arrive than barrier_init was told");
     barrier.pending -= count;
     barrier.bytes += static_cast<std::int64_t>(bytes);
-    order_.release(agent, lane, barrier.arriving);
-    complete_phase(barrier);
 }
 
 void Engine::complete_phase(SimBarrier& barrier) {
@@ -87,7 +123,7 @@ void Engine::complete_phase(SimBarrier& barrier) {
 
 void Engine::barrier_wait(SimAgent& agent, Lane lane, void* address, u32 parity) {
     point(agent);
-    SimBarrier& barrier = barrier_at(agent, address, "barrier_wait");
+    SimBarrier& barrier = barrier_at(agent, *agent.cta_state, address, "barrier_wait");
     while ((barrier.phase & 1) == (parity & 1)) {
         agent.parked = SimAgent::Parked::Barrier;
         agent.barrier = address;
@@ -130,6 +166,30 @@ void Engine::cta_barrier(SimAgent& agent) {
     }
     for (auto& member : cta.agents) {
         if (member->parked == SimAgent::Parked::CtaBarrier) scheduler_.wake(*member);
+    }
+}
+
+void Engine::cluster_barrier(SimAgent& agent) {
+    point(agent);
+    CtaCluster& cluster = *agent.cta_state->cluster;
+    const std::uint32_t meeting = cluster.meetings;
+    std::vector<SimAgent*> members;
+    for (SimCta* cta : cluster.ctas) {
+        for (auto& member : cta->agents) members.push_back(member.get());
+    }
+    if (++cluster.met < cluster.ctas.size() * launch_->agents.size()) {
+        while (cluster.meetings == meeting) {
+            agent.parked = SimAgent::Parked::ClusterBarrier;
+            scheduler_.park(agent);
+        }
+        agent.parked = SimAgent::Parked::No;
+        return;
+    }
+    cluster.met = 0;
+    ++cluster.meetings;
+    if (order_.enabled()) order_.meet({members.begin(), members.end()});
+    for (SimAgent* member : members) {
+        if (member->parked == SimAgent::Parked::ClusterBarrier) scheduler_.wake(*member);
     }
 }
 

@@ -21,19 +21,43 @@ Epoch Engine::stream_epoch(const SimAgent& agent, const char* what) {
 void Engine::bulk_load(SimAgent& agent, Lane lane, const BulkCopy& copy, void* address) {
     point(agent);
     SimCta& cta = *agent.cta_state;
-    SimBarrier& barrier = barrier_at(agent, address, "a bulk load");
+    SimBarrier& barrier = barrier_at(agent, cta, address, "a bulk load");
     if (memory_.find(copy.destination) != cta.region)
         throw SimulationFault("outside", agent.fault_actor(), "a bulk load writes outside of the CTA's shared memory");
+    read_source(agent, lane, copy);
+    issue_load(agent, lane, copy, cta, barrier);
+}
+
+// One read of memory; each CTA is written to at its own time.
+void Engine::bulk_multicast(SimAgent& agent, Lane lane, const BulkCopy& copy, void* address, u32 ctas) {
+    point(agent);
+    read_source(agent, lane, copy);
+    for (u32 cta = 0; cta < agent.cta_state->cluster->ctas.size(); ++cta) {
+        if ((ctas >> cta & 1) == 0) continue;
+        SimCta& peer = peer_of(agent, cta, "a multicast load");
+        BulkCopy own = copy;
+        own.destination = place_in(agent, peer, copy.destination, "a multicast load");
+        SimBarrier& barrier = barrier_at(agent, peer, place_in(agent, peer, address, "a multicast load"), "a multicast load");
+        issue_load(agent, lane, own, peer, barrier);
+    }
+}
+
+void Engine::read_source(SimAgent& agent, Lane lane, const BulkCopy& copy) {
     if (order_.enabled()) {
-        if (!order_.lane_of(agent, lane).known.async.covers(barrier.init))
-            throw SimulationFault("barrier", agent.fault_actor(),
-                                  "a bulk load completes on a barrier whose barrier_init it is not ordered after",
-                                  "fence_barrier_init, then cta_barrier");
         if (agent.loads.none()) agent.loads = stream_epoch(agent, "a bulk load's read");
         ++agent.loads.time;
     }
     order_.access(agent, lane, Proxy::Async, Access::Read, {copy.source, copy.row_bytes, copy.rows, copy.source_pitch},
                   agent.loads, "a bulk load's read");
+}
+
+void Engine::issue_load(SimAgent& agent, Lane lane, const BulkCopy& copy, SimCta& cta, SimBarrier& barrier) {
+    if (order_.enabled()) {
+        if (!order_.lane_of(agent, lane).known.async.covers(barrier.init))
+            throw SimulationFault("barrier", agent.fault_actor(),
+                                  "a bulk load completes on a barrier whose barrier_init it is not ordered after",
+                                  "fence_barrier_init, then cta_barrier");
+    }
     const Epoch write{barrier.local_component, barrier.phase + 1};
     order_.access(agent, lane, Proxy::Async, Access::Write,
                   {copy.destination, copy.box_row_bytes, copy.box_rows, copy.destination_pitch}, write,
@@ -42,6 +66,7 @@ void Engine::bulk_load(SimAgent& agent, Lane lane, const BulkCopy& copy, void* a
     operation->agent = &agent;
     operation->copy = copy;
     operation->barrier = &barrier;
+    operation->target = &cta;
     operation->phase = barrier.phase;
     operation->load = agent.loads;
     copies_.push_back(std::move(operation));
@@ -154,7 +179,7 @@ void Engine::execute_load(BulkOperation& operation) {
         if (bytes != 0) std::memcpy(to, copy.source + row * copy.source_pitch, bytes);
         if (bytes != copy.box_row_bytes) std::memset(to + bytes, 0, copy.box_row_bytes - bytes);
     }
-    --operation.agent->cta_state->loads_in_flight;
+    --operation.target->loads_in_flight;
     if (barrier.phase != operation.phase)
         throw SimulationFault(
             "barrier", operation.agent->fault_actor(),

@@ -43,6 +43,9 @@ std::string Engine::describe_parked(const SimAgent& agent) const {
         case SimAgent::Parked::CtaBarrier:
             return text + fmt::format("cta_barrier: {} of {} agents are there", agent.cta_state->met,
                                       agent.cta_state->agents.size());
+        case SimAgent::Parked::ClusterBarrier:
+            return text + fmt::format("cluster_barrier: {} of {} agents are there", agent.cta_state->cluster->met,
+                                      agent.cta_state->cluster->ctas.size() * launch_->agents.size());
         case SimAgent::Parked::Turn:
             return text + fmt::format("turn {} to be passed", agent.turn);
         case SimAgent::Parked::Idle:

@@ -118,6 +118,15 @@ void gather_commit(void* a) {
 void gather_wait(void* a, u32 pending) {
     guarded(a, [&](A& g) { g.engine->gather_wait(g, pending); });
 }
+void cluster_barrier(void* a) {
+    guarded(a, [&](A& g) { g.engine->cluster_barrier(g); });
+}
+void cluster_arrive(void* a, Lane lane, void* barrier, u32 cta) {
+    guarded(a, [&](A& g) { g.engine->cluster_arrive(g, lane, barrier, cta); });
+}
+void bulk_multicast(void* a, Lane lane, const BulkCopy* copy, void* barrier, u32 ctas) {
+    guarded(a, [&](A& g) { g.engine->bulk_multicast(g, lane, *copy, barrier, ctas); });
+}
 
 }  // namespace
 
@@ -156,6 +165,9 @@ const HostEngine& sim_engine_table() {
         .gather_row = gather_row,
         .gather_commit = gather_commit,
         .gather_wait = gather_wait,
+        .cluster_barrier = cluster_barrier,
+        .cluster_arrive = cluster_arrive,
+        .bulk_multicast = bulk_multicast,
     };
     return table;
 }

@@ -17,10 +17,11 @@ struct Region {
     MemoryKind kind = MemoryKind::Input;
     int rank = -1;  // -1: an input that several ranks were given
     int cta = -1;   // Shared only
+    int cluster = -1;  // Shared only: first CTA of the thread block cluster that can address it
     int node = -1;  // Workspace: who can address it
     std::string name;
     Shadow shadow{false};
-    std::vector<std::string> local_components;  // Shared only: what the CTA's local clock components stand for
+    std::shared_ptr<std::vector<std::string>> local_components;  // Shared only: what local clock components stand for
 
     std::uint64_t offset_of(const void* address) const {
         return static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(address) - begin);

@@ -98,6 +98,11 @@ void OrderModel::release(SimActor& actor, Lane lane, ProxyKnowledge& into) {
     });
 }
 
+void OrderModel::release_local(SimActor& actor, Lane lane, ProxyKnowledge& into) {
+    if (!enabled_) return;
+    each_lane(actor, lane, [&](SimLane& l) { into.join_local(l.known); });
+}
+
 void OrderModel::acquire(SimActor& actor, Lane lane, const ProxyKnowledge& from) {
     if (!enabled_) return;
     each_lane(actor, lane, [&](SimLane& l) { l.known.join(from); });
@@ -185,7 +190,7 @@ void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, 
     const std::uint64_t span = (range.rows - 1) * range.pitch + range.row_bytes;
     Region& region = region_of(actor, range.address, span, what);
     const std::uint64_t start = region.offset_of(range.address);
-    check_place(actor, access, region, start, what);
+    check_place(actor, proxy, access, region, start, what);
     if (!enabled_ || region.kind == MemoryKind::Input) return;
     const ProxyKnowledge& known = lane_of(actor, lane).known;
     auto on_run = [&](const ShadowRun& run, std::uint64_t offset) {
@@ -201,7 +206,7 @@ void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, 
     }
 }
 
-void OrderModel::check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset,
+void OrderModel::check_place(const SimActor& actor, Proxy proxy, Access access, const Region& region, std::uint64_t offset,
                              const char* what) const {
     const bool network = actor.cta < 0;
     const bool remote = region.node >= 0 && region.node != actor.node;
@@ -209,7 +214,9 @@ void OrderModel::check_place(const SimActor& actor, Access access, const Region&
         throw SimulationFault(fault, actor.fault_actor(), fmt::format("{} at {}: {}", what, region.place(offset), why));
     };
     if (region.kind == MemoryKind::Input && access == Access::Write) fail("write_input", "an input may not be written");
-    if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || region.cta != actor.cta))
+    // A bulk copy may write to all CTAs of its cluster.
+    const bool multicast = proxy == Proxy::Async && access == Access::Write && region.cluster == actor.cluster;
+    if (region.kind == MemoryKind::Shared && (region.rank != actor.rank || (region.cta != actor.cta && !multicast)))
         fail("outside", "shared memory of another CTA");
     const bool tensor = region.kind == MemoryKind::Input || region.kind == MemoryKind::Output;
     if (tensor && region.rank >= 0 && region.rank != actor.rank) fail("outside", "a tensor of another rank");
@@ -250,7 +257,7 @@ void OrderModel::check(const SimActor& actor, const ProxyKnowledge& known, Proxy
 std::string OrderModel::describe(const Epoch& epoch, const Region& region) const {
     if (epoch.component & kLocalComponent) {
         const std::uint32_t index = epoch.component & ~kLocalComponent;
-        return index < region.local_components.size() ? region.local_components[index] : "an operation of this CTA";
+        return index < region.local_components->size() ? (*region.local_components)[index] : "an operation of this CTA";
     }
     return components_[epoch.component];
 }

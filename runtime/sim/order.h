@@ -7,6 +7,8 @@
 //    scope includes the other (PTX ISA, morally strong). Never into `async`: between CTAs the proxy-preserved causality
 //    order needs a proxy fence on the way (PTX ISA, "Causality order"), which the acquirer issues.
 //  - Within a CTA (mbarriers, agent_sync, cta_barrier) both clocks pass on: same proxy, same thread block.
+//  - A barrier of another CTA of the cluster is told what is over of asynchronous operations on the cluster's shared memory, and
+//    nothing else: a remote arrive releases at .cta scope (PTX ISA, "mbarrier.arrive"). cluster_barrier passes on both clocks.
 //  - fence_proxy_async copies `generic` into `async`.
 // Members of a warpgroup agent include the elected thread: what they acquire or fence, it has too, and what they
 // release covers what it knows. What the elected thread alone did or learned, the others know after agent_sync.
@@ -31,6 +33,7 @@ struct SimLane {
 
 struct SimActor {
     int rank = 0, cta = -1;  // cta -1: the rank's proxy
+    int cluster = -1;        // first CTA of its thread block cluster
     int node = 0;
     std::string name, role;
     SimLane lanes[2];               // Members, Elected
@@ -62,6 +65,7 @@ public:
     void fence_proxy_async(SimActor& actor, Lane lane);
     void agent_sync(SimActor& actor);
     void release(SimActor& actor, Lane lane, ProxyKnowledge& into);  // barriers
+    void release_local(SimActor& actor, Lane lane, ProxyKnowledge& into);  // barriers of another CTA
     void acquire(SimActor& actor, Lane lane, const ProxyKnowledge& from);
     void learn(SimActor& actor, Lane lane, const Epoch& epoch);  // into both clocks
     void learn_ordinary(SimActor& actor, const Epoch& epoch);    // into the members' generic clock
@@ -83,7 +87,7 @@ private:
     };
     void check(const SimActor& actor, const ProxyKnowledge& known, Proxy proxy, Access access, const Region& region,
                const ShadowRun& run, std::uint64_t offset, const char* what) const;
-    void check_place(const SimActor& actor, Access access, const Region& region, std::uint64_t offset,
+    void check_place(const SimActor& actor, Proxy proxy, Access access, const Region& region, std::uint64_t offset,
                      const char* what) const;
     std::string describe(const Epoch& epoch, const Region& region) const;
     void advance(SimLane& lane);

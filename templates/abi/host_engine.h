@@ -98,6 +98,15 @@ struct HostEngine {
     void (*gather_row)(void* agent, u8* destination, const u8* source, u64 bytes, u64 row_bytes);
     void (*gather_commit)(void* agent);
     void (*gather_wait)(void* agent, u32 pending);
+
+    // Clusters: CTAs that start together and reach each other's shared memory. All agents of all of them meet.
+    void (*cluster_barrier)(void* agent);
+    // One arrival at the barrier in the same place of CTA `cta` of the cluster. It tells another CTA only that asynchronous
+    // operations which this lane has waited for are over.
+    void (*cluster_arrive)(void* agent, Lane, void* barrier, u32 cta);
+    // A bulk load into the same place of each CTA of the cluster whose bit is set in `ctas`, counted on the barrier in the same
+    // place of each, at times of the engine's choosing.
+    void (*bulk_multicast)(void* agent, Lane, const BulkCopy*, void* barrier, u32 ctas);
 };
 
 // What the runtime calls. `agent_index` counts the agents of a CTA as the manifest lists them.

@@ -10,7 +10,7 @@
 namespace plait {
 
 inline constexpr u32 kMaxNodeRanks = 16;   // ranks of one node whose memory a kernel can address
-inline constexpr u32 kAbiVersion = 2;
+inline constexpr u32 kAbiVersion = 3;
 
 // Why a launch was given up. Not 0: DeviceState::abort, HostLines::abort.
 enum class AbortCause : u64 {

@@ -45,6 +45,7 @@ template <int Count>
 void registers_consumer() {}
 
 static inline void cta_barrier(Agent& ag) { ag.engine->cta_barrier(ag.handle); }
+static inline void cluster_barrier(Agent& ag) { ag.engine->cluster_barrier(ag.handle); }
 static inline void agent_sync(Agent& ag) { ag.engine->agent_sync(ag.handle); }
 static inline void trace(Agent& ag, TraceKind kind, i64 value) {
     ag.work = kind == TraceKind::Idle ? -1 : static_cast<i32>(value);

@@ -58,6 +58,23 @@ void load_boxes(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y
     for (i64 i = 0; i < boxes; i += 1) load_box_at(ag, dst.data + i * box_bytes, map, x + i * kBoxColumns, y, z, bar);
 }
 
+// The same of the `Ctas` CTAs of a cluster together: this one loads its share of the rows of each box, for all of them.
+template <i64 Ctas, i64 Rows, i64 Cols, class T, i64 Count>
+void load_multicast(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y, i64 z, Barrier& bar) {
+    constexpr i64 boxes = (Cols + kBoxColumns - 1) / kBoxColumns, row_bytes = kBoxColumns * static_cast<i64>(sizeof(T)),
+                  share = Rows / Ctas;
+    static_assert(boxes * Rows * row_bytes <= Count, "the slot is smaller than its boxes");
+    static_assert(Rows % (8 * Ctas) == 0, "a share would cut an atom of the swizzle");
+    const i64 first = ag.cta % Ctas * share;
+    for (i64 i = 0; i < boxes; i += 1) {
+        u8* memory;
+        BulkCopy copy = clipped_box(ag, map, x + i * kBoxColumns, y + first, z, memory);
+        copy.destination = dst.data + (i * Rows + first) * row_bytes;
+        copy.source = memory;
+        ag.engine->bulk_multicast(ag.handle, ag.elected, &copy, &bar, (1u << Ctas) - 1);
+    }
+}
+
 template <i64 Rows, i64 Cols, class T, i64 Count>
 void store_box(Agent& ag, const TensorMap& map, const Bytes<Count>& src, i64 x, i64 y, i64 z) {
     static_assert(Cols * static_cast<i64>(sizeof(T)) <= kBoxRowBytes && Rows * Cols * static_cast<i64>(sizeof(T)) <= Count,

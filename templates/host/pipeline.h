@@ -34,6 +34,11 @@ static inline void barrier_wait(Agent& ag, Barrier& bar, u32 parity) {
 static inline void barrier_arrive(Agent& ag, Barrier& bar) {
     ag.engine->barrier_arrive(ag.handle, Lane::Members, &bar, 1, 0);
 }
+// One arrival at each of the `Ctas` CTAs of the cluster.
+template <i64 Ctas>
+void cluster_arrive(Agent& ag, Barrier& bar) {
+    for (u32 cta = 0; cta < Ctas; cta += 1) ag.engine->cluster_arrive(ag.handle, Lane::Members, &bar, cta);
+}
 static inline void barrier_expect(Agent& ag, Barrier& bar, i64 bytes) {
     ag.engine->barrier_arrive(ag.handle, ag.elected, &bar, 1, static_cast<u64>(bytes));
 }

@@ -79,6 +79,7 @@ void walk(const std::string& program, const std::vector<Statement>& body, std::v
             };
             if (!declares(s)) add(Mutation::Remove, "remove");
             if (s.has("scope") && narrower(s.word("scope"))) add(Mutation::Narrow, "narrow");
+            if (s.op == Op::ClusterArrive) add(Mutation::Narrow, "narrow");
             const Effect e = op_spec(s.op).effect;
             // A signal or fence grows weaker by moving up, in front of what it covers; a wait or fence by moving down.
             if (e != Effect::Wait && !declares(s) && neighbour(body, i, -1) >= 0) add(Mutation::MoveEarlier, "move earlier");
@@ -106,6 +107,9 @@ Plan apply(const Plan& plan, const Mutant& mutant) {
         const int at = mutant.path.back();
         if (mutant.mutation == Mutation::Remove) {
             body->erase(body->begin() + at);
+        } else if (mutant.mutation == Mutation::Narrow && (*body)[at].op == Op::ClusterArrive) {
+            const Statement wide = (*body)[at];
+            (*body)[at] = make_statement(Op::BarrierArrive, {wide.expr("bar").print(), wide.word("edge")});
         } else if (mutant.mutation == Mutation::Narrow) {
             for (Operand& o : (*body)[at].operands)
                 if (o.name == "scope") o.word = narrower(o.word);

@@ -63,6 +63,7 @@ std::vector<Case> cases() {
         {"warp_2x2", "2x2", 200, 136, 136, warp, {}},
         {"phase_2x1", "2x1", 140, 136, 72, shallow, {}},
         {"phase_1x3", "1x3", 150, 136, 136, {}, {}},
+        {"clusters", "1x1", 200, 136, 264, {{"cluster", "2"}}, {}, false, false, 0, 4},
     };
 }
 

@@ -33,6 +33,14 @@ std::vector<Case> cases() {
         {"half_precision", "2x2", 150, 72, 136, {}, {"scale", "residual"}, true, false, 0, 3, "f16"},
         {"transposed_b", "1x2", 150, 72, 136, {}, {"bias"}, true, true},
         {"matmul_alone", "1x1", 150, 136, 72, {}, {"relu"}, false},
+        // an odd number of row tiles, of column tiles, and of SMs: some tiles lie beyond the output
+        {"clusters_share_b", "1x1", 150, 136, 136, {{"cluster", "2"}}, {"bias", "residual"}, false, false, 0, 5},
+        {"clusters_share_b_transposed", "1x2", 200, 72, 200, {{"cluster", "2"}, {"tile_m", "128"}, {"consumer_warpgroups", "2"}},
+         {"relu"}, false, true, 0, 4},
+        {"clusters_share_a", "1x1", 150, 136, 136, {{"cluster", "2"}, {"cluster_along", "n"}}, {"residual"}, false, false, 0, 5},
+        {"clusters_of_ragged_columns", "1x1", 70, 136, 200, {{"cluster", "2"}, {"cluster_along", "n"}, {"tile_n", "48"}}, {"bias"},
+         false, true, 0, 4},
+        {"clusters_of_whole_columns", "1x1", 70, 144, 72, {{"cluster", "2"}, {"cluster_along", "n"}, {"tile_n", "48"}}, {}, false},
     };
 }
 

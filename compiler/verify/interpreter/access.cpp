@@ -17,10 +17,10 @@ int World::element(Agent* agent, const Instruction& i, int first, int count, con
     return first + int(at);
 }
 
-SharedSlot* World::shared(Agent* agent, const Instruction& i, bool second) {
+SharedSlot* World::shared(Agent* agent, const Instruction& i, bool second, int cta) {
     const int slot = second ? element(agent, i, i.shared2, i.shared2_count, i.shared2_index, "shared memory")
                             : element(agent, i, i.shared, i.shared_count, i.shared_index, "shared memory");
-    return &ctas_[agent->rank * run_.ctas + agent->cta].shared[slot];
+    return &ctas_[agent->rank * run_.ctas + (cta < 0 ? agent->cta : cta)].shared[slot];
 }
 
 int World::new_event(std::uint32_t component, Time time) {
@@ -36,29 +36,33 @@ void World::complete(Agent* agent, const std::vector<int>& events) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
 }
 
-void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i) {
+void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part, std::size_t parts) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
-    bool ordered = slot->write < 0 || agent->clock.knows(events_[slot->write]);
-    for (int read : slot->reads) ordered = ordered && agent->clock.knows(events_[read]);
+    if (slot->parts.size() != parts) slot->parts.resize(parts, slot->parts.front());
+    SharedSlot::Part& memory = slot->parts[part];
+    bool ordered = memory.write < 0 || agent->clock.knows(events_[memory.write]);
+    for (int read : memory.reads) ordered = ordered && agent->clock.knows(events_[read]);
     if (!ordered) {
         report("check_reuse",
                fmt::format("{} overwrites {} while it may still be read or written", op_spec(i.op).mnemonic,
                            i.step.statement->expr(i.op == Op::RingPut ? "slot" : "dst").print()),
                *agent, "wait until the slot is free");
     }
-    slot->write = event;
-    slot->reads.clear();
+    memory.write = event;
+    memory.reads.clear();
 }
 
 void World::read(Agent* agent, SharedSlot* slot, int event, const Instruction& i) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
-    if (slot->write < 0 || !agent->clock.knows(events_[slot->write])) {
-        report("check_visibility",
-               fmt::format("{} reads a slot of shared memory {}", op_spec(i.op).mnemonic,
-                           slot->write < 0 ? "that was never written" : "before its write is complete"),
-               *agent, "wait for the barrier that announces it");
+    for (SharedSlot::Part& part : slot->parts) {
+        if (part.write < 0 || !agent->clock.knows(events_[part.write])) {
+            report("check_visibility",
+                   fmt::format("{} reads a slot of shared memory {}", op_spec(i.op).mnemonic,
+                               part.write < 0 ? "that was never written" : "before its write is complete"),
+                   *agent, "wait for the barrier that announces it");
+        }
+        part.reads.push_back(event);
     }
-    slot->reads.push_back(event);
 }
 
 // True where all of [first, last) was written in this launch and `clock` knows it.

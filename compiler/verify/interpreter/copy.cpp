@@ -12,6 +12,7 @@ namespace plait::interpreter {
 bool World::execute_copy(Agent* agent, const Instruction& i) {
     switch (i.op) {
         case Op::LoadBoxes:
+        case Op::LoadMulticast:
             load_boxes(agent, i);
             return true;
         case Op::LoadBytes:
@@ -69,20 +70,23 @@ void World::bulk_wait(Agent* agent, std::size_t keep, bool reads_only) {
 }
 
 // A load is complete for whoever waits for the phase of its barrier.
-void World::count_bytes(Agent* agent, const Instruction& i, Time time, std::int64_t bytes) {
+void World::count_bytes(Agent* agent, int cta, const Instruction& i, Time time, std::int64_t bytes) {
     const int object = element(agent, i, i.object, i.object_count, i.index, "a barrier");
-    BarrierState& barrier = ctas_[agent->rank * run_.ctas + agent->cta].barriers[object];
+    BarrierState& barrier = ctas_[agent->rank * run_.ctas + cta].barriers[object];
     if (barrier.arriving.empty()) barrier.arriving.resize(2 * agents_.size() + 2 * plan_.world);
     barrier.arriving.set(async_component(*agent), time);
-    barrier.last_load = {async_component(*agent), time};
+    barrier.loads.push_back({async_component(*agent), time});
     barrier.bytes -= bytes;
     barrier_complete(&barrier, object);
 }
 
 void World::load_boxes(Agent* agent, const Instruction& i) {
-    const std::int64_t rows = value(*agent, i.operands[0]), cols = value(*agent, i.operands[1]),
-                       x = value(*agent, i.operands[2]), y = value(*agent, i.operands[3]),
-                       z = value(*agent, i.operands[4]);
+    const std::size_t at = i.op == Op::LoadMulticast ? 1 : 0;
+    const int ctas = at == 0 ? 1 : int(value(*agent, i.operands[0])), first = first_of_cluster(*agent, ctas),
+              share = agent->cta - first;
+    const std::int64_t rows = value(*agent, i.operands[at]) / ctas, cols = value(*agent, i.operands[at + 1]),
+                       x = value(*agent, i.operands[at + 2]), y = value(*agent, i.operands[at + 3]) + share * rows,
+                       z = value(*agent, i.operands[at + 4]);
     const MapView v = view(agent, i);
     if (const BufferDef* buffer = find_buffer(plan_, v.map->memory)) {
         const int number = int(buffer - plan_.buffers.data());
@@ -101,8 +105,10 @@ void World::load_boxes(Agent* agent, const Instruction& i) {
         }
     }
     const Time time = ++agent->async_time;
-    overwrite(agent, shared(agent, i), new_event(async_component(*agent), time), i);
-    count_bytes(agent, i, time, rows * ((cols + 63) / 64 * 64) * element_bytes(v.map->dtype));
+    for (int cta = first; cta < first + ctas; ++cta) {
+        overwrite(agent, shared(agent, i, false, cta), new_event(async_component(*agent), time), i, std::size_t(share), std::size_t(ctas));
+        count_bytes(agent, cta, i, time, rows * ((cols + 63) / 64 * 64) * element_bytes(v.map->dtype));
+    }
 }
 
 void World::load_bytes(Agent* agent, const Instruction& i) {
@@ -142,7 +148,7 @@ void World::load_bytes(Agent* agent, const Instruction& i) {
                *agent, "a piece must fit its slot");
     const Time time = ++agent->async_time;
     overwrite(agent, shared(agent, i), new_event(async_component(*agent), time), i);
-    count_bytes(agent, i, time, bytes);
+    count_bytes(agent, agent->cta, i, time, bytes);
 }
 
 void World::store_log_sum_exp(Agent* agent, const Instruction& i) {

@@ -77,7 +77,7 @@ void shrink_heads(Plan* plan, std::string* note) {
 }
 
 std::vector<std::int64_t> choose_rows(const Plan& plan) {
-    const std::int64_t world = plan.world, tile = const_or(plan, "tile_m", 64),
+    const std::int64_t world = plan.world, tile = cluster_ctas(plan) * const_or(plan, "tile_m", 64),
                        chunk = const_or(plan, "chunk_rows", tile);
     const std::int64_t cap = std::min(plan.m_max, world * (2 * tile + std::min(chunk, tile)) - 3);
     std::vector<std::int64_t> rows = {world * (tile + 1) - 1,
@@ -138,10 +138,12 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     Runs runs;
     runs.plan = plan;
     shrink_depth(&runs.plan, &runs.scaled);
-    shrink_columns(&runs.plan, plan.world > 4 ? 1 : 2, &runs.scaled);
+    const std::int64_t cluster = cluster_ctas(plan);
+    // Clusters keep whether the number of columns is odd: then a tile lies beyond the last one.
+    shrink_columns(&runs.plan, cluster > 1 ? cluster + const_or(plan, "col_tiles", 0) % cluster : plan.world > 4 ? 1 : 2, &runs.scaled);
     shrink_heads(&runs.plan, &runs.scaled);
     const std::int64_t least = min_ctas(plan), most = std::max<std::int64_t>(target.sms, least);
-    const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2));
+    const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2)) / cluster * cluster;
     runs.budget = kBudgetSteps;
     if (const_or(plan, "key_block", 0) > 0) {
         runs.runs = attention_runs(plan, most);

@@ -109,12 +109,12 @@ void World::check_release(Agent* agent, const Instruction& i, std::int64_t index
         for (std::int64_t slot = index * each; slot < (index + 1) * each; ++slot) {
             const SharedSlot& memory = ctas_[agent->rank * run_.ctas + agent->cta].shared[code_.first_shared[a] + slot];
             bool reading = false;
-            for (int event : memory.reads)
+            for (int event : memory.parts.front().reads)  // of every part alike
                 reading = reading || (events_[event].time == kPending &&
                                       events_[event].component == std::uint32_t(agent->id));
             if (!reading) continue;
             report("check_reuse",
-                   fmt::format("barrier_arrive on {} releases {}[{}] while a matrix operation of this agent reads it",
+                   fmt::format("{} on {} releases {}[{}] while a matrix operation of this agent reads it", op_spec(i.op).mnemonic,
                                i.step.statement->expr("bar").print(), array.name, slot),
                    *agent, "mma_wait for the group of that operation before it");
         }

@@ -9,10 +9,13 @@
 
 namespace plait::interpreter {
 
-// A slot of shared memory.
+// A slot of shared memory. The CTAs of a cluster write a part each, all of which are read together.
 struct SharedSlot {
-    int write = -1;          // event number, -1: never written
-    std::vector<int> reads;  // since then
+    struct Part {
+        int write = -1;          // event number, -1: never written
+        std::vector<int> reads;  // since then
+    };
+    std::vector<Part> parts{1};
     std::int64_t value = 0;  // of a ring word
 };
 

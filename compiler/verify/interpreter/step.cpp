@@ -1,6 +1,8 @@
 // One instruction of an agent.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "compiler/ir/plan_sizes.h"
 #include "compiler/verify/interpreter/world.h"
 #include "runtime/base/error.h"
@@ -52,27 +54,12 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
             break;
         }
         case Op::BarrierArrive:
-        case Op::BarrierExpect: {
-            const int object = element(agent, i, i.object, i.object_count, i.index, "a barrier");
-            BarrierState& barrier = cta.barriers[object];
-            if (i.op == Op::BarrierExpect) {
-                // An arrival that comes before the phase before has counted all its bytes would be counted into that
-                // one.
-                if (barrier.last_load.time != kPending && !agent->clock.knows(barrier.last_load)) {
-                    report("check_barriers",
-                           fmt::format("barrier_expect on {} whose phase before may still count bytes",
-                                       i.step.statement->expr("bar").print()),
-                           *agent, "wait until the slot is free, then expect");
-                }
-                barrier.bytes += v(0);
-            } else {
-                check_release(agent, i, value(*agent, i.index));
-                barrier.arriving.merge(agent->clock);
-            }
-            barrier.arrivals += 1;
-            barrier_complete(&barrier, object);
+        case Op::ClusterArrive:
+            barrier_arrive(agent, i);
             break;
-        }
+        case Op::BarrierExpect:
+            barrier_expect(agent, i);
+            break;
         case Op::TurnWait:
             if (cta.turns.erase(v(0)) == 0) return Result::Blocked;
             break;
@@ -111,6 +98,40 @@ World::Result World::execute(Agent* agent, const Instruction& i) {
     return Result::Next;
 }
 
+int World::first_of_cluster(const Agent& agent, std::int64_t ctas) const {
+    const int first = agent.cta / int(ctas) * int(ctas);
+    if (ctas == cluster_ctas(plan_) || ctas == 1) return first;
+    throw ScheduleError(fmt::format("an operation of {} CTAs in a cluster of {}", ctas, cluster_ctas(plan_)));
+}
+
+void World::barrier_arrive(Agent* agent, const Instruction& i) {
+    const int object = element(agent, i, i.object, i.object_count, i.index, "a barrier");
+    const int ctas = i.op == Op::ClusterArrive ? int(value(*agent, i.operands[0])) : 1,
+              first = first_of_cluster(*agent, ctas);
+    check_release(agent, i, value(*agent, i.index));
+    for (int cta = first; cta < first + ctas; ++cta) {
+        BarrierState& barrier = ctas_[agent->rank * run_.ctas + cta].barriers[object];
+        barrier.arriving.merge(agent->clock);
+        barrier.arrivals += 1;
+        barrier_complete(&barrier, object);
+    }
+}
+
+// An arrival that comes before the phase before has counted all its bytes would be counted into that one.
+void World::barrier_expect(Agent* agent, const Instruction& i) {
+    const int object = element(agent, i, i.object, i.object_count, i.index, "a barrier");
+    BarrierState& barrier = ctas_[agent->rank * run_.ctas + agent->cta].barriers[object];
+    for (const Event& load : barrier.last_loads) {
+        if (agent->clock.knows(load)) continue;
+        report("check_barriers",
+               fmt::format("barrier_expect on {} whose phase before may still count bytes", i.step.statement->expr("bar").print()),
+               *agent, "wait until the slot is free, then expect");
+    }
+    barrier.bytes += value(*agent, i.operands[0]);
+    barrier.arrivals += 1;
+    barrier_complete(&barrier, object);
+}
+
 void World::barrier_complete(BarrierState* barrier, int object) {
     int array = 0;
     while (array + 1 < int(code_.first_barrier.size()) && code_.first_barrier[array + 1] <= object) ++array;
@@ -120,6 +141,7 @@ void World::barrier_complete(BarrierState* barrier, int object) {
     barrier->phase += 1;
     barrier->completed.merge(barrier->arriving);
     barrier->arriving = Clock();
+    barrier->last_loads = std::exchange(barrier->loads, {});
 }
 
 World::Result World::wait_flags(Agent* agent, const Instruction& i, std::int64_t index, std::int64_t count,

@@ -56,7 +56,7 @@ struct Agent {
 struct BarrierState {
     std::int64_t arrivals = 0, bytes = 0, phase = 0;
     Clock arriving, completed;
-    Event last_load;  // of the last phase that counted bytes
+    std::vector<Event> loads, last_loads;  // that the current phase and the one before it count
 };
 struct FlagState {
     std::int64_t value = kEpoch - 1;
@@ -119,10 +119,13 @@ private:
     Result execute(Agent* agent, const Instruction& i);
     Result wait_flags(Agent* agent, const Instruction& i, std::int64_t index, std::int64_t count, std::int64_t value);
     void signal(Agent* agent, const Instruction& i, bool add);
+    void barrier_arrive(Agent* agent, const Instruction& i);
+    void barrier_expect(Agent* agent, const Instruction& i);
+    int first_of_cluster(const Agent& agent, std::int64_t ctas) const;
     // copy.cpp: copies and matrix operations
     bool execute_copy(Agent* agent, const Instruction& i);  // false: not one of its ops
     void barrier_complete(BarrierState* barrier, int object);
-    void count_bytes(Agent* agent, const Instruction& i, Time time, std::int64_t bytes);
+    void count_bytes(Agent* agent, int cta, const Instruction& i, Time time, std::int64_t bytes);
     void load_boxes(Agent* agent, const Instruction& i);
     void load_bytes(Agent* agent, const Instruction& i);
     void put_bytes(Agent* agent, const Instruction& i);
@@ -142,12 +145,13 @@ private:
     // access.cpp: memory
     std::int64_t value(const Agent& agent, const CompiledExpr& expr) const { return expr.evaluate(agent.slots.data()); }
     int element(Agent* agent, const Instruction& i, int first, int count, const CompiledExpr& index, const char* what);
-    SharedSlot* shared(Agent* agent, const Instruction& i, bool second = false);
+    SharedSlot* shared(Agent* agent, const Instruction& i, bool second = false, int cta = -1);  // cta: -1: its own
     int new_event(std::uint32_t component, Time time);
     int now(Agent* agent) { return new_event(std::uint32_t(agent->id), ++agent->time); }
     int pending(Agent* agent) { return new_event(std::uint32_t(agent->id), kPending); }
     void complete(Agent* agent, const std::vector<int>& events);
-    void overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i);
+    void overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part = 0,
+                   std::size_t parts = 1);
     void read(Agent* agent, SharedSlot* slot, int event, const Instruction& i);
     bool check_buffer(const Clock& clock, int rank, int buffer, std::int64_t first, std::int64_t last,
                       const std::string& who, const std::string& where);

@@ -25,6 +25,16 @@ PLAIT_DEVICE void tensor_load_3d(u32 destination, const void* map, i32 x, i32 y,
         : "memory");
 }
 
+// Into each CTA of the cluster whose bit is set in `ctas`: the box and the bytes counted arrive at the same offsets of each
+// one's shared memory, at times of their own (PTX ISA, "cp.async.bulk.tensor", .multicast::cluster).
+PLAIT_DEVICE void tensor_multicast_3d(u32 destination, const void* map, i32 x, i32 y, i32 z, u32 bar, u16 ctas) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(
+            destination),
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "h"(ctas)
+        : "memory");
+}
+
 PLAIT_DEVICE void tensor_store_3d(const void* map, u32 source, i32 x, i32 y, i32 z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x),
                  "r"(y), "r"(z), "r"(source)

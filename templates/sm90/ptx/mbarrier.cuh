@@ -13,6 +13,13 @@ PLAIT_DEVICE void mbarrier_arrive(u32 bar) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
+// `bar` is a .shared::cluster address, of this CTA or another one's barrier (PTX ISA, "mbarrier.arrive": no state is returned
+// then). By default it releases at .cta scope: of what the thread did it hands on to another CTA only that asynchronous
+// operations which the thread has waited for are over. `.release.cluster` would be a membar of the whole GPU.
+PLAIT_DEVICE void mbarrier_arrive_cluster(u32 bar) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
 PLAIT_DEVICE void mbarrier_arrive_expect_bytes(u32 bar, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }

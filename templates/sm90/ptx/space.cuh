@@ -9,6 +9,13 @@ namespace plait::ptx {
 // .shared::cta window address, what every shared-memory instruction below takes.
 PLAIT_DEVICE u32 shared_address(const void* pointer) { return static_cast<u32>(__cvta_generic_to_shared(pointer)); }
 
+// .shared::cluster address of what lies at `address` of this CTA's window in CTA `cta` of the cluster (PTX ISA, "mapa").
+PLAIT_DEVICE u32 address_in_cta(u32 address, u32 cta) {
+    u32 mapped;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(cta));
+    return mapped;
+}
+
 // Lane 0's value in every lane. Values from memory that are the same in all lanes become warp-uniform for ptxas, which
 // then keeps loop state and descriptors in uniform registers. All lanes take part (PTX ISA, shfl.sync).
 PLAIT_DEVICE u32 broadcast(u32 value) {

@@ -55,6 +55,8 @@ PLAIT_DEVICE void registers_consumer() {
 
 PLAIT_DEVICE void cta_barrier(Agent&) { ptx::sync_cta(); }
 
+PLAIT_DEVICE void cluster_barrier(Agent&) { ptx::sync_cluster(); }
+
 // Barrier 0 is the CTA's; warpgroup w uses w, and warpgroup 0 the 7th.
 PLAIT_DEVICE void agent_sync(Agent& ag) {
     if (ag.is_group()) ptx::sync_warpgroup(ag.warpgroup == 0 ? 7 : ag.warpgroup);

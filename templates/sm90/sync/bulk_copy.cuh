@@ -41,6 +41,25 @@ PLAIT_DEVICE void load_boxes(Agent& ag, Bytes<Count>& dst, const TensorMap& map,
     }
 }
 
+// The same of the `Ctas` CTAs of a cluster together: this one loads its share of the rows of each box, for all of them. Shares
+// are whole atoms of the swizzle, 8 rows of 128 bytes.
+template <i64 Ctas, i64 Rows, i64 Cols, class T, i64 Count>
+PLAIT_DEVICE void load_multicast(Agent& ag, Bytes<Count>& dst, const TensorMap& map, i64 x, i64 y, i64 z, Barrier& bar) {
+    static_assert(sizeof(T) == 2, "boxes are 64 elements of 16 bits wide");
+    constexpr i64 boxes = (Cols + kBoxColumns - 1) / kBoxColumns, share = Rows / Ctas;
+    static_assert(boxes * Rows * 128 <= Count, "the slot is smaller than its boxes");
+    static_assert(Rows % (8 * Ctas) == 0, "a share would cut an atom of the swizzle");
+    if (!ag.elected()) return;
+    const i64 first = ag.cta % Ctas * share;
+    const u32 to = ptx::shared_address(&dst) + static_cast<u32>(first * 128);
+    const u32 full = ptx::shared_address(&bar);
+#pragma unroll
+    for (i64 i = 0; i < boxes; i += 1) {
+        ptx::tensor_multicast_3d(to + static_cast<u32>(i * Rows * 128), &map, static_cast<i32>(x + i * kBoxColumns),
+                                 static_cast<i32>(y + first), static_cast<i32>(z), full, static_cast<u16>((1 << Ctas) - 1));
+    }
+}
+
 template <i64 Rows, i64 Cols, class T, i64 Count>
 PLAIT_DEVICE void store_box(Agent& ag, const TensorMap& map, const Bytes<Count>& src, i64 x, i64 y, i64 z) {
     static_assert(Cols * static_cast<i64>(sizeof(T)) <= 128 && Rows * 128 <= Count, "one box, at most 128 bytes a row");

@@ -46,6 +46,27 @@ TEST_P(ScheduleFiles, CompileWithoutSpillsOfWarpgroupsOrMessages) {
 INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_files()),
                          [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
 
+// The widest tiles that compiler/choose takes of each height, bare and with the epilogues that keep most beside the accumulator.
+TEST(Nvrtc, CompilesTheWidestChosenTilesWithoutSpills) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    struct Widest {
+        const char *tile_m, *consumers, *stages, *bare, *fused;
+    };
+    for (const Widest& w : {Widest{"64", "1", "4", "128", "128"}, {"128", "2", "3", "256", "256"}, {"192", "3", "3", "192", "160"},
+                            {"256", "2", "3", "192", "160"}}) {
+        for (const bool fused : {false, true}) {
+            testing::TestRequest request{"1x1", {}, {}, {4096, 4096, 4096}, false};
+            request.knobs = {{"tile_m", w.tile_m}, {"tile_n", fused ? w.fused : w.bare}, {"stages", w.stages},
+                             {"consumer_warpgroups", w.consumers}};
+            if (fused) request.pointwise = {"bias", "gelu", "residual"};
+            request.arch = "sm_90a";
+            request.sms = 132;
+            SCOPED_TRACE(std::string(w.tile_m) + (fused ? " fused" : " bare"));
+            testing::expect_only_thread_agents_spill(request.plan());
+        }
+    }
+}
+
 // Fused operations share registers with accumulators: the largest tile with all of them stays within the limit, and its
 // matrix operations are not serialised. What is spilled is reported, never silent.
 TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {

@@ -86,6 +86,11 @@ TEST_F(CheckRegisters, AccumulatorBeyondItsShare) {
     set_operand(&plan, "compute_consumer0", Op::AccDeclare, "rows", "128");
     expect("check_registers", "accumulator of 128 x 256 takes 256 registers a thread, 184 are left of 216");
 }
+TEST_F(CheckRegisters, InstructionBeyondWhatTheLaunchGives) {
+    plan.threads = 512;
+    set_operand(&plan, "compute_consumer0", Op::AccDeclare, "cols", "208");
+    expect("check_registers", "a matrix instruction of 208 columns takes 130 registers, a launch of 512 threads gives 128");
+}
 
 using CheckMaps = Planted;
 TEST_F(CheckMaps, BoxesBeyondTmasLimits) {

@@ -487,6 +487,11 @@ void FakeDriver::fill_code(Driver& driver) {
         *blocks = options_.occupancy;
         return cu::kSuccess;
     };
+    driver.active_clusters = [this](int* clusters, cu::Function, const cu::LaunchConfig*) -> cu::Result {
+        FAKE_BEGIN(begin("active_clusters"));
+        *clusters = options_.clusters;
+        return cu::kSuccess;
+    };
     driver.launch = [this](const cu::LaunchConfig* config, cu::Function, void** parameters, void**) -> cu::Result {
         FakeLaunch launch;
         {

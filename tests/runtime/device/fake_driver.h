@@ -29,6 +29,7 @@ struct FakeDriverOptions {
     int sms = 132;
     int major = 9, minor = 0;
     int occupancy = 1;
+    int clusters = 66;  // that run at once
     std::uint64_t memory_bytes = 8ull << 30;
     std::size_t parameter_bytes = 0;  // of every kernel
     int version = 13000;
