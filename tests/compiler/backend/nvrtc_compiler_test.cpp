@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_file
 
 // The widest tiles that compiler/choose takes of each height, bare and with the epilogues that keep most beside the accumulator.
 TEST(Nvrtc, CompilesTheWidestChosenTilesWithoutSpills) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     struct Widest {
         const char *tile_m, *consumers, *stages, *bare, *fused;
     };
