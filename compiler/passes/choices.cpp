@@ -10,8 +10,6 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kElement = 2;  // bf16, f16
-constexpr std::int64_t kBoxDepth = 64;  // of k in one slot: a swizzled row of 128 bytes
 constexpr std::int64_t kBoxRowBytes = 128, kBoxBytes = 64 * kBoxRowBytes;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 
@@ -65,31 +63,15 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
                         const Topology& topology, const Target& target) {
     Choices c;
     c.pattern = pattern;
-    c.nodes = topology.nodes;
-    c.locals = topology.gpus_per_node;
-    c.world = c.nodes * c.locals;
-    c.m_max = problem.m_max;
-    c.n = problem.n;
-    c.k = problem.k;
+    c.read_machine(problem, topology);
+    c.read_tile(schedule, problem, pattern.transpose_b);
     c.communicates = pattern.all_gather && c.world > 1;
-
-    c.tile_m = schedule.integer("tile_m");
-    c.tile_n = schedule.integer("tile_n");
-    c.tile_k = schedule.integer("tile_k");
-    c.k_boxes = c.tile_k / kBoxDepth;
-    c.stages = schedule.integer("stages");
-    c.consumers = schedule.integer("consumer_warpgroups");
-    c.consumer_rows = c.tile_m / c.consumers;
-    c.k_blocks = ceil_div(c.k, c.tile_k);
     c.output_boxes = schedule.integer("output_boxes");
     c.box_cols = kBoxRowBytes / element_bytes(pattern.output_dtype);
-    c.raster_group = schedule.integer("raster_group");
     c.order = schedule.word("order");
     c.cluster = schedule.integer("cluster");
     c.shares_a = c.clustered() && schedule.word("cluster_along") == "n";
     c.shares_b = c.clustered() && !c.shares_a;
-    c.a_stage_bytes = c.tile_m * kBoxDepth * kElement;
-    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * kBoxDepth * kElement;
 
     c.shard_max = std::max<std::int64_t>(ceil_div(c.m_max, c.world), 1);
     c.chunk_rows = schedule.integer("chunk_rows");

@@ -31,10 +31,7 @@ Choices resolve_choices(const AttentionPattern& pattern, const Schedule& schedul
                         const Topology& topology) {
     Choices c;
     c.pattern = pattern;
-    c.nodes = topology.nodes;
-    c.locals = topology.gpus_per_node;
-    c.world = c.nodes * c.locals;
-    c.m_max = problem.m_max;
+    c.read_machine(problem, topology);
     c.keys_max = problem.limits.at("keys");
     c.batch_max = problem.limits.at("batch");
 

@@ -31,15 +31,7 @@ Exprs shape(const Choices& c, const std::string& heads, const std::string& rows)
 }  // namespace
 
 void declare_sizes(const Graph& graph, const Target& target, const Choices& c, Plan* plan) {
-    plan->name = graph.name;
-    plan->target = target.arch;
-    plan->world = c.world;
-    plan->nodes = c.nodes;
-    plan->locals = c.locals;
-    plan->m_max = c.m_max;
-    plan->threads = c.threads();
-    plan->producer_registers = c.producer_registers;
-    plan->consumer_registers = c.consumer_registers;
+    declare_kernel(graph, target, c, plan);
     plan->consts = {{"heads", c.pattern.heads},
                     {"kv_heads", c.pattern.kv_heads},
                     {"heads_per_kv", c.pattern.heads / c.pattern.kv_heads},

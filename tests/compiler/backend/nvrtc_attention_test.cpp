@@ -3,21 +3,13 @@
 
 #include "compiler/backend/nvrtc_compiler.h"
 #include "compiler/backend/nvrtc_library.h"
+#include "compiler/backend/nvrtc_spills.h"
 #include "compiler/backend/ptxas_log.h"
-#include "runtime/base/error.h"
+#include "tests/compiler/nvrtc.h"
 #include "tests/compiler/passes/attention_request.h"
 
 namespace plait::testing {
 namespace {
-
-bool have_nvrtc() {
-    try {
-        nvrtc_version();
-        return true;
-    } catch (const CompileError&) {
-        return false;
-    }
-}
 
 struct Named {
     std::string name;

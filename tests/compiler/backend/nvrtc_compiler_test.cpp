@@ -12,19 +12,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
 #include "tests/compiler/consumer_spills.h"
+#include "tests/compiler/nvrtc.h"
 #include "tests/compiler/passes/request.h"
 
 namespace plait {
 namespace {
-
-bool have_nvrtc() {
-    try {
-        nvrtc_version();
-        return true;
-    } catch (const CompileError&) {
-        return false;
-    }
-}
 
 std::vector<std::string> schedule_files() {
     std::vector<std::string> files;
@@ -39,7 +31,7 @@ class ScheduleFiles : public ::testing::TestWithParam<std::string> {};
 
 // A loader that spills a few words, outside of every loop over k or keys, costs nothing; a warpgroup that multiplies may not.
 TEST_P(ScheduleFiles, CompileWithoutSpillsOfWarpgroupsOrMessages) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     const ScheduleFile file = load_schedule_file(GetParam());
     const Topology topology = topology_of(file);
     const Target target = Target::make("sm_90a", topology);
@@ -56,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ScheduleFiles, ::testing::ValuesIn(schedule_file
 
 // The widest tiles that compiler/choose takes of each height, bare and with the epilogues that keep most beside the accumulator.
 TEST(Nvrtc, CompilesTheWidestChosenTilesWithoutSpills) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     struct Widest {
         const char *tile_m, *tile_k, *consumers, *stages, *bare, *fused;
     };
@@ -78,7 +70,7 @@ TEST(Nvrtc, CompilesTheWidestChosenTilesWithoutSpills) {
 // Fused operations share registers with accumulators: the largest tile with all of them stays within the limit, and its
 // matrix operations are not serialised. What is spilled is reported, never silent.
 TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     for (const bool transpose_b : {false, true}) {
         testing::TestRequest request{"1x2", {}, {"bias", "gelu", "residual"}, {4096, 4096, 4096}, true, transpose_b};
         request.arch = "sm_90a";
@@ -109,7 +101,7 @@ TEST(Nvrtc, ClustersSpillNothingInTheirLoops) {
 }
 
 TEST(Nvrtc, SaysWhereTheSourceIsWrong) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     Source source;
     source.kernel = "extern \"C\" __global__ void plait_kernel() {\n    undeclared();\n}\n";
     source.shapes = "#pragma once\n";
@@ -149,7 +141,7 @@ TEST(Nvrtc, IsFoundInTheWheelBesideProgramAndModule) {
 
 // NVRTC of a wheel has no search path: without the toolkit it failed at its first compilation, for want of its builtins.
 TEST(Nvrtc, BuiltinsBesideTheLibraryAreLoadedWithIt) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     const std::filesystem::path folder = std::filesystem::path(open_nvrtc().path).parent_path();
     int found = 0;
     if (!folder.empty()) {

@@ -100,8 +100,8 @@ TEST(CheckAttention, RefusesTilesAndLimitsThatDoNotFit) {
     Problem p = r.problem();
     p.limits = {{"keys", 10}, {"experts", 3}};
     const Diagnostics findings = verify_request(r.graph(), r.schedule(), p, r.cluster(), r.target());
-    expect(findings, "check_attention", "/problem/limits/batch", "the problem has no limit for `batch`");
-    expect(findings, "check_attention", "/problem/limits/experts", "attention has no launch argument `experts`");
+    expect(findings, "check_limits", "/problem/limits/batch", "the problem has no limit for `batch`");
+    expect(findings, "check_limits", "/problem/limits/experts", "attention has no launch argument `experts`");
 }
 
 // Each signal and fence of an attention plan, taken away: some rule says so. Waits are the simulation's matter
