@@ -95,7 +95,7 @@ TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
 
 // A remote arrive without .release.cluster, which would be a membar of the GPU in every block of k; a mask for both CTAs.
 TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetAtClusterScope) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string map = "mapa.shared::cluster.u32", arrive = "mbarrier.arrive.shared::cluster.b64",
                       load = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
     expect_instructions({

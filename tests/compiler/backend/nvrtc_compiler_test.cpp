@@ -84,7 +84,7 @@ TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
 // Remote arrives and multicasts in the loops of the largest tiles. 256 x 192 leaves no register: what it spills stands
 // between tiles, with a cluster or without.
 TEST(Nvrtc, ClustersSpillNothingInTheirLoops) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     for (const auto& [tile_m, tile_n] : {std::pair{"128", "256"}, {"256", "128"}, {"256", "160"}, {"128", "128"}, {"256", "192"}}) {
         for (const char* along : {"m", "n"}) {
             testing::TestRequest request{"1x1",

@@ -18,7 +18,7 @@ constexpr i64 tile_k = 64;
 constexpr i64 k_blocks = 16;
 constexpr i64 stages = 6;
 constexpr i64 col_tiles = 8;
-constexpr i64 raster_group = 16;
+constexpr i64 raster_group = 8;
 constexpr i64 cluster = 2;
 
 struct Args {
