@@ -56,6 +56,8 @@ std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target, c
     for (std::int64_t m : {64, 128, 192, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
         for (std::int64_t n = 64; n <= 256; n += 16) {
             Tile tile{m, n, 0, m == 64 ? 1 : m == 192 ? 3 : 2, 2};
+            // One warpgroup waits alone for its products: half as often with two blocks a stage.
+            if (m == 64 && round_up(shape.k, 64) % 128 == 0) tile.depth = 128;
             const std::int64_t limit = (shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator)[tile.consumers - 1];
             if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
             tile.stages = stages_that_fit(shape, tile, target);
@@ -91,8 +93,9 @@ const Ranked* runner_up(const std::vector<Ranked>& ranked) {
 std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, const MatmulShape& shape, const Target& target) {
     const Ranked& best = ranked.front();
     const bool clustered = best.tile.shared != Shared::None;
-    std::string text = fmt::format("tile {} x {}, {} stages, {} consumer warpgroups, raster {}{}: at M = {} {} of {} SMs",
-                                   best.tile.m, best.tile.n, best.tile.stages, best.tile.consumers, raster,
+    std::string text = fmt::format("tile {} x {}, {} stages of {}, {} consumer warpgroup{}, raster {}{}: at M = {} {} of {} SMs",
+                                   best.tile.m, best.tile.n, best.tile.stages, best.tile.depth, best.tile.consumers,
+                                   best.tile.consumers == 1 ? "" : "s", raster,
                                    clustered ? fmt::format(", clusters along {}", cluster_along(best.tile.shared)) : "", shape.m,
                                    fill_of(best), target.sms);
     if (const Ranked* other = runner_up(ranked))
@@ -102,7 +105,7 @@ std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, co
 }
 
 bool any_set(const Schedule& schedule) {
-    for (const char* knob : {"tile_m", "tile_n", "stages", "consumer_warpgroups"}) {
+    for (const char* knob : {"tile_m", "tile_n", "tile_k", "stages", "consumer_warpgroups"}) {
         if (schedule.is_set(knob)) return true;
     }
     return false;
@@ -136,6 +139,7 @@ Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem&
     set(&chosen.schedule, "tile_m", tile.m);
     set(&chosen.schedule, "tile_n", tile.n);
     set(&chosen.schedule, "stages", tile.stages);
+    if (tile.depth != given.integer("tile_k")) set(&chosen.schedule, "tile_k", tile.depth);
     set(&chosen.schedule, "consumer_warpgroups", tile.consumers);
     if (tile.shared != Shared::None) {
         set(&chosen.schedule, "cluster", 2);

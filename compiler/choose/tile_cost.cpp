@@ -7,7 +7,7 @@ namespace plait {
 namespace {
 
 constexpr std::int64_t kElement = 2;           // of an operand
-constexpr std::int64_t kDepth = 64;            // of a k block
+constexpr std::int64_t kDepth = 64;            // of a k block; a stage has one or more
 constexpr std::int64_t kWarpgroup = 128;
 constexpr std::int64_t kBoxBytes = 64 * 128;
 constexpr std::int64_t kBarrierRoom = 1024;
@@ -25,7 +25,9 @@ constexpr double kClusterLaunchCycles = 1500;  // barriers of the cluster at the
 constexpr double kPowerByteCycles = 0.005;     // an operand byte's price where a kernel runs into the power limit
 constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock is what the power limit leaves
 constexpr double kRaggedFactor = 1.01;         // widths that are no multiple of a box of 64 columns
-constexpr double kHandOverCycles[] = {340, 410, 480};  // a k block takes no less, with 1, 2, 3 consumer warpgroups
+// A stage takes no less, with 1, 2, 3 consumer warpgroups, and this much more for each further block in it.
+constexpr double kHandOverCycles[] = {400, 410, 480}, kFurtherBlockCycles = 60;
+constexpr double kClusterHandOverCycles = 200;  // beside it, where another CTA has to hand over, too
 constexpr double kMemoryBytesPerCycle = 2280;  // of the GPU's memory: 4 TB/s
 constexpr double kStoreByteCycles = 0.038;     // the epilogue stands between two tiles
 constexpr double kPointwiseFactor = 1.5;       // of it
@@ -60,17 +62,19 @@ double load_cycles(const MatmulShape& s, const Tile& t) {
 
 // Of one k block: multiplying and loading overlap, the slower one counts, and both a little where they are close.
 double block_cycles(const MatmulShape& s, const Tile& t, double power) {
-    const double bytes = double(stage_bytes(s, t));
+    const double blocks = double(t.depth / kDepth), bytes = double(stage_bytes(s, t)) / blocks;
+    const double hand_over = (kHandOverCycles[t.consumers - 1] + (blocks - 1) * kFurtherBlockCycles +
+                              (t.shared != Shared::None ? kClusterHandOverCycles : 0)) / blocks;
     const double multiply = double(t.m * t.n * products(s)) * kElementCycles + bytes * power * kPowerByteCycles;
     const double load = load_cycles(s, t), slower = std::max(multiply, load);
     const double knee = std::pow(1 + std::pow(std::min(multiply, load) / slower, kSharpness), 1 / kSharpness);
-    return std::max(slower * knee * (t.n % 64 != 0 ? kRaggedFactor : 1.0), kHandOverCycles[t.consumers - 1]);
+    return std::max(slower * knee * (t.n % 64 != 0 ? kRaggedFactor : 1.0), hand_over);
 }
 
 }  // namespace
 
 std::int64_t stage_bytes(const MatmulShape& s, const Tile& t) {
-    return (operand_a(s, t).rows + operand_b(s, t).rows) * kDepth * kElement;
+    return (operand_a(s, t).rows + operand_b(s, t).rows) * t.depth * kElement;
 }
 
 std::int64_t stages_that_fit(const MatmulShape& s, const Tile& t, const Target& target) {

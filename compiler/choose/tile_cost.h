@@ -21,6 +21,7 @@ enum class Shared { None, A, B };
 
 struct Tile {
     std::int64_t m = 128, n = 256, stages = 4, consumers = 2, boxes = 2;  // boxes: of a warpgroup, for output
+    std::int64_t depth = 64;                                              // of k in a stage
     Shared shared = Shared::None;
     bool operator==(const Tile&) const = default;
 };

@@ -104,10 +104,11 @@ void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agent
 }
 
 void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
-    const std::string cluster = cluster_ctas(plan) > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_ctas(plan)) : "";
+    const std::string cluster =
+        cluster_ctas(plan) > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_ctas(plan)) : "";
     writer.open(fmt::format(
-        "extern \"C\" __global__ void {}__launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)", cluster,
-        plan.threads));
+        "extern \"C\" __global__ void {}__launch_bounds__({}, 1) plait_kernel(const __grid_constant__ Args args)",
+        cluster, plan.threads));
     writer.line("Shared& sh = shared_memory<Shared>();");
     writer.line("Agent ag = make_agent();");
     print_prologue(plan, range_names(plan), writer);

@@ -35,7 +35,7 @@ struct Choices : MatmulChoices {
     std::int64_t lag = 0;  // loads run ahead of puts by so many pieces
     RoleChoice intra_comm, inter_send;
 
-    std::int64_t stage_bytes() const { return a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes; }
+    std::int64_t stage_bytes() const { return k_boxes * (a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes); }
     bool clustered() const { return cluster > 1; }
     bool ragged_columns() const { return tile_n % box_cols != 0; }  // the last box of a row is cut at the tile's edge
     bool any(const std::string& placement) const {

@@ -38,8 +38,8 @@ void declare_sizes(const Graph& graph, const Target& target, const Choices& c, P
         let("tiles", "row_tiles * col_tiles");
         return;
     }
-    // A cluster computes `cluster` neighbouring tiles at a time: those are what the CTAs walk over. The last one of a row
-    // or column may reach beyond the output.
+    // A cluster computes `cluster` neighbouring tiles at a time: those are what the CTAs walk over. The last one of a
+    // row or column may reach beyond the output.
     let("row_tiles", c.shares_b ? "ceil_div(a_rows, cluster * tile_m)" : "ceil_div(a_rows, tile_m)");
     if (c.shares_a) let("cluster_cols", "ceil_div(col_tiles, cluster)");
     let("tiles", c.shares_a ? "row_tiles * cluster_cols" : "row_tiles * col_tiles");

@@ -27,7 +27,8 @@ MapDef flat_map(const char* name, const std::string& memory, const std::string& 
 MapDef gated_map(const FusedPattern& p, std::vector<std::int64_t> box) {
     const Expr pitch(p.b + "_pitch");
     if (p.transpose_b)
-        return {"b_map", 0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")}, std::move(box)};
+        return {"b_map",       0, p.b, p.dtype, 0, {Expr("K"), Expr("N"), Expr(2)}, {pitch, Expr(p.b + "_pitch * N")},
+                std::move(box)};
     return {"b_map", 0, p.b, p.dtype, 0, {Expr("N"), Expr("K"), Expr(2)}, {pitch, Expr("N * 2")}, std::move(box)};
 }
 

@@ -3,7 +3,8 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kElement = 2;  // bf16, f16
+constexpr std::int64_t kElement = 2;    // bf16, f16
+constexpr std::int64_t kBoxDepth = 64;  // of k in one slot: a swizzled row of 128 bytes
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -22,13 +23,14 @@ void MatmulChoices::read_tile(const Schedule& schedule, const Problem& problem, 
     tile_m = schedule.integer("tile_m");
     tile_n = schedule.integer("tile_n");
     tile_k = schedule.integer("tile_k");
+    k_boxes = tile_k / kBoxDepth;
     stages = schedule.integer("stages");
     consumers = schedule.integer("consumer_warpgroups");
     consumer_rows = tile_m / consumers;
     k_blocks = ceil_div(k, tile_k);
     raster_group = schedule.integer("raster_group");
-    a_stage_bytes = tile_m * tile_k * kElement;
-    b_stage_bytes = (transpose_b ? tile_n : ceil_div(tile_n, 64) * 64) * tile_k * kElement;
+    a_stage_bytes = tile_m * kBoxDepth * kElement;
+    b_stage_bytes = (transpose_b ? tile_n : ceil_div(tile_n, 64) * 64) * kBoxDepth * kElement;
 }
 
 std::vector<Constant> MatmulChoices::constants() const {

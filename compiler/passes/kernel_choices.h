@@ -22,10 +22,10 @@ struct KernelChoices {
 
 struct MatmulChoices : KernelChoices {
     std::int64_t n = 0, k = 0;
-    std::int64_t tile_m = 0, tile_n = 0, tile_k = 0, k_blocks = 0, stages = 0;
+    std::int64_t tile_m = 0, tile_n = 0, tile_k = 0, k_boxes = 1, k_blocks = 0, stages = 0;
     std::int64_t consumer_rows = 0;  // rows of a tile that one consumer warpgroup computes
     std::int64_t raster_group = 0;
-    std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;  // b: of one half where the matmul is gated
+    std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;  // of 64 of k, a stage has k_boxes; b: of one half where gated
 
     void read_tile(const Schedule& schedule, const Problem& problem, bool transpose_b);
     std::vector<Constant> constants() const;  // of the Plan

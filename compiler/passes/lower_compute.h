@@ -6,6 +6,10 @@
 //
 // Where nothing is gathered all CTAs start alike and tile t belongs to CTA t % ctas: nothing is fetched or handed on, the
 // kernel touches no state of the session, and its launches need no order among themselves.
+//
+// In a cluster the CTAs take neighbouring tiles, one pair after the other, all in the same number of steps. Each loads its share
+// of the operand that they have in common, into both; a slot is free when the consumers of both have freed it at both. A
+// tile beyond the output is walked too: its loads are zeros, its stores clipped.
 #pragma once
 #include "compiler/ir/plan.h"
 #include "compiler/passes/block.h"

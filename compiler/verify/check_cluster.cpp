@@ -1,5 +1,5 @@
-// Clusters: of a matmul whose CTAs keep step by themselves, on a target that has room for one; in a plan, operations of a
-// cluster are of all its CTAs, and shares of a box are whole atoms of the swizzle.
+// Clusters: of a matmul whose CTAs keep step by themselves, on a target that has room for one; in a plan, operations of
+// a cluster are of all its CTAs, and shares of a box are whole atoms of the swizzle.
 #include <fmt/format.h>
 
 #include "compiler/ir/plan_sizes.h"
@@ -16,10 +16,13 @@ std::string reason(const Request& r) {
     Diagnostics unused;
     const auto pattern = match_pattern(r.graph, &unused);
     if (!pattern) return "";  // check_graph says why
-    if (std::holds_alternative<AttentionPattern>(*pattern)) return "row tiles of attention walk different numbers of key blocks";
-    if (std::holds_alternative<GroupedPattern>(*pattern)) return "neighbouring tiles of a grouped matmul may belong to different groups";
+    if (std::holds_alternative<AttentionPattern>(*pattern))
+        return "row tiles of attention walk different numbers of key blocks";
+    if (std::holds_alternative<GroupedPattern>(*pattern))
+        return "neighbouring tiles of a grouped matmul may belong to different groups";
     if (std::get<FusedPattern>(*pattern).all_gather && r.topology.world() > 1)
-        return fmt::format("rows are gathered over {} ranks, and CTAs take tiles one by one as they arrive", r.topology.world());
+        return fmt::format("rows are gathered over {} ranks, and CTAs take tiles one by one as they arrive",
+                           r.topology.world());
     return "";
 }
 
@@ -33,9 +36,12 @@ Diagnostics check_cluster(const Request& request) {
         findings.push_back({"check_cluster", std::move(message), "/schedule/cluster", std::move(hint)});
     };
     if (const std::string why = reason(request); !why.empty())
-        report(fmt::format("cluster = {}: {}", ctas, why), "use 1; clusters are for a matmul on each rank's own tensors");
+        report(fmt::format("cluster = {}: {}", ctas, why),
+               "use 1; clusters are for a matmul on each rank's own tensors");
     if (request.target.sms < ctas)
-        report(fmt::format("a cluster of {} CTAs needs {} SMs, {} has {}", ctas, ctas, request.target.arch, request.target.sms), "use 1");
+        report(fmt::format("a cluster of {} CTAs needs {} SMs, {} has {}", ctas, ctas, request.target.arch,
+                           request.target.sms),
+               "use 1");
     return findings;
 }
 
@@ -58,15 +64,16 @@ Diagnostics check_cluster_plan(const Plan& plan) {
             if (s.op != Op::LoadMulticast) continue;
             const std::int64_t rows = constant_value(plan, s.expr("rows"));
             if (rows % (kSwizzleRows * ctas) != 0)
-                report(fmt::format("load_multicast splits {} rows among {} CTAs: {} each, and the swizzle repeats after {}", rows, ctas,
-                                   rows / ctas, kSwizzleRows),
+                report(fmt::format(
+                           "load_multicast splits {} rows among {} CTAs: {} each, and the swizzle repeats after {}",
+                           rows, ctas, rows / ctas, kSwizzleRows),
                        step.where(), fmt::format("load a multiple of {} rows", kSwizzleRows * ctas));
         }
     }
     for (const ProgramDef& program : plan.programs) {
         if (cluster == 1 || (program.first_cta == Expr(0) && program.last_cta == Expr("ctas"))) continue;
-        report(fmt::format("program {} runs on CTAs [{}, {}), which may split a cluster of {}", program.name, program.first_cta.print(),
-                           program.last_cta.print(), cluster),
+        report(fmt::format("program {} runs on CTAs [{}, {}), which may split a cluster of {}", program.name,
+                           program.first_cta.print(), program.last_cta.print(), cluster),
                "program " + program.name, "run it on all CTAs");
     }
     return findings;

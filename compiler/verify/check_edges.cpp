@@ -114,7 +114,8 @@ private:
     bool is_consumer_access(const EdgeDef& edge, const Statement& s) const {
         switch (edge.consumer) {
             case ConsumerKind::Tma:
-                return s.op == Op::LoadBoxes || s.op == Op::LoadMulticast || s.op == Op::PutBytes || s.op == Op::StoreBox ||
+                return s.op == Op::LoadBoxes || s.op == Op::LoadMulticast || s.op == Op::PutBytes ||
+                       s.op == Op::StoreBox ||
                        (s.op == Op::LoadBytes && find_buffer(plan_, s.word("source")) != nullptr);
             case ConsumerKind::Mma:
                 return s.op == Op::MmaIssue || s.op == Op::MmaIssueOperand;

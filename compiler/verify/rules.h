@@ -36,7 +36,7 @@ Diagnostics check_agents(const Plan& plan);                           // ops run
 Diagnostics check_edges(const Plan& plan);     // every wait has a signal, fences as the edge table says
 Diagnostics check_barriers(const Plan& plan);  // arrivals match agents
 Diagnostics check_reuse(const Plan& plan);     // bulk groups and slots: sources wait for their readers
-Diagnostics check_cluster_plan(const Plan& plan);  // operations of a cluster are of all its CTAs, shares keep the swizzle
+Diagnostics check_cluster_plan(const Plan& plan);  // of all its CTAs, shares keep the swizzle
 Diagnostics check_progress(const Plan& plan, const Target& target);  // abstract interpretation, see interpreter/
 
 }  // namespace plait

@@ -23,7 +23,8 @@ Diagnostics verify_request(const Graph& graph, const Schedule& schedule, const P
 Diagnostics verify_plan(const Plan& plan, const Target& target) {
     Diagnostics all = check_names(plan);
     if (!all.empty()) return all;  // other rules look names up
-    for (auto rule : {check_maps, check_agents, check_barriers, check_edges, check_reuse, check_cluster_plan}) append(&all, rule(plan));
+    for (auto rule : {check_maps, check_agents, check_barriers, check_edges, check_reuse, check_cluster_plan})
+        append(&all, rule(plan));
     for (auto rule : {check_memory, check_registers}) append(&all, rule(plan, target));
     if (all.empty()) append(&all, check_progress(plan, target));  // the slowest, and its findings would repeat theirs
     return all;

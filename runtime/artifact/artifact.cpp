@@ -104,7 +104,8 @@ public:
                 findings_.add(fmt::format("/{}", key), fmt::format("{} is {}, at least 1 is needed", key, value));
         }
         if (m_.cluster > 1 && m_.min_ctas % m_.cluster != 0)
-            findings_.add("/min_ctas", fmt::format("min_ctas is {}, no multiple of a cluster of {}", m_.min_ctas, m_.cluster));
+            findings_.add("/min_ctas",
+                          fmt::format("min_ctas is {}, no multiple of a cluster of {}", m_.min_ctas, m_.cluster));
         if (m_.shared_bytes < 0) findings_.add("/shared_bytes", fmt::format("shared_bytes is {}", m_.shared_bytes));
         check_params();
         check_lets();

@@ -92,8 +92,9 @@ void CudaProgram::check_residency() const {
     }
 }
 
-// The CTAs of a cluster stand on SMs of one GPC (CUDA C++ Programming Guide, "Thread Block Clusters"): where GPCs have odd
-// numbers of SMs, or a MIG slice has, some stay idle. Clusters beyond those that run at once would begin when others end.
+// The CTAs of a cluster stand on SMs of one GPC (CUDA C++ Programming Guide, "Thread Block Clusters"): where GPCs have
+// odd numbers of SMs, or a MIG slice has, some stay idle. Clusters beyond those that run at once would begin when
+// others end.
 void CudaProgram::fit_clusters() {
     const int cluster = static_cast<int>(manifest_.cluster);
     ctas_ = budget_.ctas / cluster * cluster;
@@ -102,11 +103,12 @@ void CudaProgram::fit_clusters() {
     check_driver(*driver_, driver_->active_clusters(&clusters, function_, &asked),
                  fmt::format("asking how many clusters of {} run at once", manifest_.name));
     if (clusters < 1) {
-        throw ArgumentError(fmt::format("artifact {}: no cluster of {} CTAs of {} threads and {} bytes of shared memory fits on the "
-                                        "{} SMs of device {}",
-                                        manifest_.name, cluster, manifest_.threads, manifest_.shared_bytes, budget_.device_sms,
-                                        budget_.device),
-                            "use the knob cluster = 1");
+        throw ArgumentError(
+            fmt::format("artifact {}: no cluster of {} CTAs of {} threads and {} bytes of shared memory fits on the "
+                        "{} SMs of device {}",
+                        manifest_.name, cluster, manifest_.threads, manifest_.shared_bytes, budget_.device_sms,
+                        budget_.device),
+            "use the knob cluster = 1");
     }
     ctas_ = std::min(ctas_, clusters * cluster);
 }

@@ -55,7 +55,8 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
     work.agents = program.manifest.agents;
     work.shared_bytes = static_cast<std::uint64_t>(program.manifest.shared_bytes);
     work.cluster = static_cast<std::uint32_t>(program.manifest.cluster);
-    work.ctas = static_cast<std::uint32_t>(options_.sm_budget > 0 ? options_.sm_budget : topology_.sms) / work.cluster * work.cluster;
+    work.ctas = static_cast<std::uint32_t>(options_.sm_budget > 0 ? options_.sm_budget : topology_.sms) / work.cluster *
+                work.cluster;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         if (!program.manifest.tensors[i].output)
             work.inputs.push_back({static_cast<const unsigned char*>(tensors[i].data), bytes_spanned(tensors[i])});

@@ -25,7 +25,8 @@ ShmEngine::ShmEngine(int threads) {
 }
 
 void ShmEngine::run(const ShmLaunch& launch) {
-    const auto workers = std::min<std::uint32_t>(launch.ctas / launch.cluster, static_cast<std::uint32_t>(stacks_.size()));
+    const auto workers =
+        std::min<std::uint32_t>(launch.ctas / launch.cluster, static_cast<std::uint32_t>(stacks_.size()));
     ShmLaunchState state{launch};
     std::vector<std::exception_ptr> failures(workers);
     const auto work = [&](std::uint32_t index) {

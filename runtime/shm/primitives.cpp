@@ -55,7 +55,8 @@ void ShmWorker::barrier_arrive(ShmAgent& agent, void* address, u32 count, u64 by
 
 void ShmWorker::cluster_arrive(ShmAgent& agent, void* address, u32 cta) {
     ShmCta& peer = *agent.cta->cluster->ctas.at(cta);
-    arrive(agent, barrier_at(agent, peer, peer.shared + (static_cast<std::uint8_t*>(address) - agent.cta->shared)), 1, 0);
+    arrive(agent, barrier_at(agent, peer, peer.shared + (static_cast<std::uint8_t*>(address) - agent.cta->shared)), 1,
+           0);
 }
 
 void ShmWorker::arrive(ShmAgent& agent, ShmBarrier& barrier, u32 count, u64 bytes) {

@@ -156,7 +156,8 @@ bool ShmWorker::stuck(const ShmCluster& cluster) {
 
 void ShmWorker::check_movement() {
     for (const auto& cluster : clusters_) {
-        if (stuck(*cluster)) nothing_moves(fmt::format("agents of a {} wait for each other", launch_.cluster == 1 ? "CTA" : "cluster"));
+        if (stuck(*cluster))
+            nothing_moves(fmt::format("agents of a {} wait for each other", launch_.cluster == 1 ? "CTA" : "cluster"));
     }
     const std::uint64_t total = state_.moves.load(std::memory_order_relaxed);
     const Clock::time_point now = Clock::now();

@@ -100,8 +100,8 @@ bool Engine::return_lost() {
     return true;
 }
 
-// At most `resident` CTAs of a rank run, whole clusters; which ones come first is the seed's choice, as on a GPU it is the
-// hardware's.
+// At most `resident` CTAs of a rank run, whole clusters; which ones come first is the seed's choice, as on a GPU it is
+// the hardware's.
 void Engine::start_ctas() {
     const std::size_t each = launch_->ctas / launch_->cluster;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {

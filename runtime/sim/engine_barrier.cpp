@@ -73,7 +73,8 @@ SimCta& Engine::peer_of(SimAgent& agent, u32 cta, const char* what) {
 u8* Engine::place_in(SimAgent& agent, SimCta& peer, const void* address, const char* what) {
     const Region& own = order_.region_of(agent, address, 1, what);
     if (&own != agent.cta_state->region)
-        throw SimulationFault("outside", agent.fault_actor(), fmt::format("{} outside of the CTA's shared memory", what));
+        throw SimulationFault("outside", agent.fault_actor(),
+                              fmt::format("{} outside of the CTA's shared memory", what));
     return peer.shared + own.offset_of(address);
 }
 
@@ -99,11 +100,11 @@ void Engine::cluster_arrive(SimAgent& agent, Lane lane, void* address, u32 cta) 
 
 void Engine::arrive(SimAgent& agent, SimCta& cta, SimBarrier& barrier, u32 count, u64 bytes) {
     if (count > barrier.pending)
-        throw SimulationFault("barrier", agent.fault_actor(),
-                              fmt::format("arrival {} of {} in phase {} of the barrier at {}",
-                                          barrier.arrivals - barrier.pending + count, barrier.arrivals, barrier.phase,
-                                          cta.region->place(cta.region->offset_of(barrier.address))),
-                              "more agents arrive than barrier_init was told");
+        throw SimulationFault(
+            "barrier", agent.fault_actor(),
+            fmt::format("arrival {} of {} in phase {} of the barrier at {}", barrier.arrivals - barrier.pending + count,
+                        barrier.arrivals, barrier.phase, cta.region->place(cta.region->offset_of(barrier.address))),
+            "more agents arrive than barrier_init was told");
     barrier.pending -= count;
     barrier.bytes += static_cast<std::int64_t>(bytes);
 }

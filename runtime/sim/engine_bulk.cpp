@@ -37,7 +37,8 @@ void Engine::bulk_multicast(SimAgent& agent, Lane lane, const BulkCopy& copy, vo
         SimCta& peer = peer_of(agent, cta, "a multicast load");
         BulkCopy own = copy;
         own.destination = place_in(agent, peer, copy.destination, "a multicast load");
-        SimBarrier& barrier = barrier_at(agent, peer, place_in(agent, peer, address, "a multicast load"), "a multicast load");
+        SimBarrier& barrier =
+            barrier_at(agent, peer, place_in(agent, peer, address, "a multicast load"), "a multicast load");
         issue_load(agent, lane, own, peer, barrier);
     }
 }

@@ -206,8 +206,8 @@ void OrderModel::access(SimActor& actor, Lane lane, Proxy proxy, Access access, 
     }
 }
 
-void OrderModel::check_place(const SimActor& actor, Proxy proxy, Access access, const Region& region, std::uint64_t offset,
-                             const char* what) const {
+void OrderModel::check_place(const SimActor& actor, Proxy proxy, Access access, const Region& region,
+                             std::uint64_t offset, const char* what) const {
     const bool network = actor.cta < 0;
     const bool remote = region.node >= 0 && region.node != actor.node;
     auto fail = [&](const char* fault, const char* why) {

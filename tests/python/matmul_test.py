@@ -67,6 +67,32 @@ def test_the_tiles_of_large_problems(tile_m: int, tile_n: int) -> None:
     check(product("nn", {"tile_m": tile_m, "tile_n": tile_n}), operands("nn", 260, 264, 136))
 
 
+# Odd numbers of row and column tiles, of SMs, widths whose last box is cut at the tile, and one tile for two CTAs.
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("along", ["m", "n"])
+@pytest.mark.parametrize(("tile_n", "m", "n", "k"), [(64, 136, 200, 136), (80, 72, 200, 72), (48, 264, 144, 200), (128, 8, 8, 8)])
+def test_clusters_of_two_ctas(layout: str, along: str, tile_n: int, m: int, n: int, k: int) -> None:
+    schedule = {**SMALL, "tile_n": tile_n, "cluster": 2, "cluster_along": along}
+    check(product(layout, schedule, "f32" if along == "n" else None), operands(layout, m, n, k),
+          session=plait.SimSession("1x1", resident_ctas=5, seed=m))
+
+
+@pytest.mark.parametrize("along", ["m", "n"])
+def test_clusters_change_no_bit(along: str) -> None:
+    tensors = operands("nn", 300, 264, 200)
+    alone = check(product("nn", {"tile_n": 112}), tensors)
+    assert np.array_equal(alone, check(product("nn", {"tile_n": 112, "cluster": 2, "cluster_along": along}), tensors))
+
+
+@pytest.mark.parametrize("along", ["m", "n"])
+def test_silu_mul_and_an_epilogue_in_clusters(along: str) -> None:
+    def layer(x, w, residual):
+        return plait.silu_mul(x @ w) * 0.5 + residual
+
+    function = plait.jit(layer, schedule={**SMALL, "tile_n": 48, "cluster": 2, "cluster_along": along})
+    check(function, {"x": draw(200, 72), "w": draw(72, 272, seed=1), "residual": draw(200, 136, seed=2)})
+
+
 def test_an_epilogue_over_a_ragged_tile() -> None:
     def layer(a, b, bias, residual):
         return plait.gelu(a @ b + bias) + residual

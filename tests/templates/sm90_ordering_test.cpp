@@ -8,7 +8,7 @@ namespace {
 
 const std::vector<std::string> kOrdering = {"ld.acquire", "ld.relaxed", "st.release", "st.relaxed", "red.",   "atom.",    "fence",
                                             "membar",     "mbarrier",   "cp.async",   "barrier",    "bar.",   "wgmma",    "st.global",
-                                            "st.shared",  "ld.shared",  "setmaxnreg", "nanosleep",  "trap",   "brkpt"};
+                                            "st.shared",  "ld.shared",  "setmaxnreg", "nanosleep",  "trap",   "brkpt",     "mapa"};
 
 // Compares all cases in one compilation.
 void expect_instructions(const std::vector<Case>& cases) {
@@ -90,6 +90,19 @@ TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
         {"bulk_wait_read<1>(ag);", {"cp.async.bulk.wait_group.read 1"}},
         {"fence_async_shared(ag);", {"fence.proxy.async.shared::cta"}},
         {"fence_async_global(ag);", {"fence.proxy.async.global"}},
+    });
+}
+
+// A remote arrive without .release.cluster, which would be a membar of the GPU in every block of k; a mask for both CTAs.
+TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetAtClusterScope) {
+    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const std::string map = "mapa.shared::cluster.u32", arrive = "mbarrier.arrive.shared::cluster.b64",
+                      load = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
+    expect_instructions({
+        {"cluster_arrive<2>(ag, sh.bar[0]);", {map, arrive, map, arrive}},
+        {"cluster_arrive<2>(ag, sh.bar[0]);", {"bar.warp.sync", map, arrive, map, arrive}, true},
+        {"load_multicast<2, 64, 128, bf16>(ag, sh.slot[0], args.map[0], 0, 0, 0, sh.bar[0]);", {load, load}},
+        {"cluster_barrier(ag);", {"barrier.cluster.arrive.release", "barrier.cluster.wait.acquire"}},
     });
 }
 

@@ -106,11 +106,6 @@ void declare_agents(const Choices& c, Plan* plan) {
 
 std::string tile_word(TileWord word) { return slot("tile_slot", "ring", kTileWords, int(word)); }
 
-std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n) {
-    const std::string first = each == 1 ? fmt::format("{}.slot", pipe) : fmt::format("{}.slot * {}", pipe, each);
-    return n == 0 ? fmt::format("{}[{}]", array, first) : fmt::format("{}[{} + {}]", array, first, n);
-}
-
 void declare_tile(Block& b, const Choices& c) {
     const bool causal = c.pattern.causal;
     b.let("head", "raster_row(t, batch * heads, row_tiles, group)");

@@ -36,20 +36,26 @@ void World::complete(Agent* agent, const std::vector<int>& events) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
 }
 
-void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part, std::size_t parts) {
+void World::overwrite(Agent* agent, SharedSlot* slot, int event, const Instruction& i, std::size_t part,
+                      std::size_t parts) {
     agent->clock.set(std::uint32_t(agent->id), agent->time);
-    if (slot->parts.size() != parts) slot->parts.resize(parts, slot->parts.front());
-    SharedSlot::Part& memory = slot->parts[part];
-    bool ordered = memory.write < 0 || agent->clock.knows(events_[memory.write]);
-    for (int read : memory.reads) ordered = ordered && agent->clock.knows(events_[read]);
+    if (slot->parts.size() < parts) slot->parts.resize(parts, slot->parts.front());
+    bool ordered = true;
+    for (std::size_t p = 0; p < slot->parts.size(); ++p) {
+        if (parts > 1 && p != part) continue;  // others write those
+        const SharedSlot::Part& memory = slot->parts[p];
+        ordered = ordered && (memory.write < 0 || agent->clock.knows(events_[memory.write]));
+        for (int read : memory.reads) ordered = ordered && agent->clock.knows(events_[read]);
+    }
     if (!ordered) {
         report("check_reuse",
                fmt::format("{} overwrites {} while it may still be read or written", op_spec(i.op).mnemonic,
                            i.step.statement->expr(i.op == Op::RingPut ? "slot" : "dst").print()),
                *agent, "wait until the slot is free");
     }
-    memory.write = event;
-    memory.reads.clear();
+    slot->parts.resize(parts);
+    slot->parts[part].write = event;
+    slot->parts[part].reads.clear();
 }
 
 void World::read(Agent* agent, SharedSlot* slot, int event, const Instruction& i) {

@@ -139,8 +139,10 @@ Runs choose_runs(const Plan& plan, const Target& target) {
     runs.plan = plan;
     shrink_depth(&runs.plan, &runs.scaled);
     const std::int64_t cluster = cluster_ctas(plan);
-    // Clusters keep whether the number of columns is odd: then a tile lies beyond the last one.
-    shrink_columns(&runs.plan, cluster > 1 ? cluster + const_or(plan, "col_tiles", 0) % cluster : plan.world > 4 ? 1 : 2, &runs.scaled);
+    std::int64_t columns = plan.world > 4 ? 1 : 2;
+    if (cluster > 1)
+        columns = cluster + const_or(plan, "col_tiles", 0) % cluster;  // where it is odd a tile lies beyond
+    shrink_columns(&runs.plan, columns, &runs.scaled);
     shrink_heads(&runs.plan, &runs.scaled);
     const std::int64_t least = min_ctas(plan), most = std::max<std::int64_t>(target.sms, least);
     const std::int64_t usual = std::min(most, least + (plan.world > 8 ? 1 : 2)) / cluster * cluster;

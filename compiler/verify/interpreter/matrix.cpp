@@ -114,8 +114,8 @@ void World::check_release(Agent* agent, const Instruction& i, std::int64_t index
                                       events_[event].component == std::uint32_t(agent->id));
             if (!reading) continue;
             report("check_reuse",
-                   fmt::format("{} on {} releases {}[{}] while a matrix operation of this agent reads it", op_spec(i.op).mnemonic,
-                               i.step.statement->expr("bar").print(), array.name, slot),
+                   fmt::format("{} on {} releases {}[{}] while a matrix operation of this agent reads it",
+                               op_spec(i.op).mnemonic, i.step.statement->expr("bar").print(), array.name, slot),
                    *agent, "mma_wait for the group of that operation before it");
         }
     }

@@ -124,7 +124,8 @@ void World::barrier_expect(Agent* agent, const Instruction& i) {
     for (const Event& load : barrier.last_loads) {
         if (agent->clock.knows(load)) continue;
         report("check_barriers",
-               fmt::format("barrier_expect on {} whose phase before may still count bytes", i.step.statement->expr("bar").print()),
+               fmt::format("barrier_expect on {} whose phase before may still count bytes",
+                           i.step.statement->expr("bar").print()),
                *agent, "wait until the slot is free, then expect");
     }
     barrier.bytes += value(*agent, i.operands[0]);

@@ -50,7 +50,7 @@ TEST(ChooseSchedule, RowsOfTheLaunchCountNotTheMaximum) {
 
 TEST(ChooseSchedule, SaysWhatItComparedWith) {
     const Chosen chosen = choose({2048, 14336, 8192});
-    EXPECT_NE(chosen.reason.find("tile 256 x 176, 3 stages, 2 consumer warpgroups, raster 8"), std::string::npos) << chosen.reason;
+    EXPECT_NE(chosen.reason.find("tile 256 x 176, 3 stages of 64, 2 consumer warpgroups, raster 8"), std::string::npos) << chosen.reason;
     EXPECT_NE(chosen.reason.find("% more (896 tiles fill 6.79 of 7 waves)"), std::string::npos) << chosen.reason;
 }
 
@@ -88,6 +88,14 @@ TEST(TileCost, AStepAboveAMultipleCostsNoMoreThanTheNextMultiple) {
     EXPECT_NEAR(cost({2049, 4096, 4096}) / cost({2176, 4096, 4096}), 1, 0.005);
     EXPECT_LE(cost({4096, 4096, 4128}), cost({4096, 4096, 4160}));
     EXPECT_GT(cost({4096, 4096, 4096}) * 1.5, cost({4224, 4096, 4096}));
+}
+
+// One warpgroup waits alone for its products; two blocks a stage halve that (docs/results).
+TEST(ChooseSchedule, FewRowsTakeOneWarpgroupAndDeepStages) {
+    const Chosen deep = choose({128, 4096, 8192}, true), odd = choose({128, 4096, 8000}, true);
+    EXPECT_EQ(tile_of(deep.schedule), "64x64");
+    EXPECT_EQ(deep.schedule.integer("tile_k"), 128);
+    EXPECT_EQ(odd.schedule.integer("tile_k"), 64) << "125 blocks";
 }
 
 // 128-byte rows whose pitch is 16 bytes off the grid of sectors load at two thirds of the speed (docs/results): a cluster

@@ -40,6 +40,11 @@ struct Mutants {
                 judge("narrowed " + name);
                 (*body)[i] = original;
             }
+            if (original.op == Op::ClusterArrive) {
+                (*body)[i] = make_statement(Op::BarrierArrive, {original.expr("bar").print(), original.word("edge")});
+                judge("narrowed " + name);
+                (*body)[i] = original;
+            }
             visit(&(*body)[i].body, program);
         }
     }
@@ -60,10 +65,15 @@ const std::vector<std::pair<std::string, std::string>> kSmall = {
     {"tile_m", "64"}, {"tile_n", "64"},        {"consumer_warpgroups", "1"}, {"stages", "2"},
     {"pieces", "2"},  {"piece_bytes", "1024"}, {"chunk_rows", "32"}};
 
+TestRequest clustered(const char* along) {
+    return {"1x1", {{"cluster", "2"}, {"cluster_along", along}, {"tile_m", "128"}, {"tile_n", "128"}}, {}, {777, 264, 200}, false};
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, VerifierMutation,
                          ::testing::Values(TestRequest{"2x2", {}, {}, {777, 264, 1024}},
                                            TestRequest{"2x2", placed("warp", "warp"), {}, {777, 264, 1024}},
                                            TestRequest{"2x2", placed("sms", "sms"), {}, {777, 264, 1024}},
+                                           clustered("m"), clustered("n"),
                                            TestRequest{"3x1", kSmall, {}, {200, 136, 72}},
                                            TestRequest{"2x2", kSmall, {"bias"}, {200, 136, 72}}));
 

@@ -17,7 +17,7 @@ Manifest sample() {
     m.abi_version = kAbiVersion;
     m.name = "ag_gemm", m.arch = "host", m.key = "abcd", m.semantics = "ef", m.compiler = "clang 19";
     m.world = 4, m.nodes = 2, m.locals = 2, m.m_max = 512, m.n = 64, m.k = 128;
-    m.threads = 384, m.shared_bytes = 1000, m.args_bytes = 1024, m.min_ctas = 2, m.workspace_bytes = UINT64_MAX;
+    m.threads = 384, m.shared_bytes = 1000, m.args_bytes = 1024, m.min_ctas = 2, m.cluster = 2, m.workspace_bytes = UINT64_MAX;
     m.agents = {"loader", "consumer0"};
     m.lets = {{"K", 128}, {"shard", "max(ceil_div(M, world), 1)"}};
     m.tensors = {{"a", "bf16", {"shard", "K"}, false, 128}, {"c", "bf16", {"M", 64}, true, 136}};
@@ -79,6 +79,8 @@ TEST(Manifest, RefusesContradictions) {
                   std::to_string(kAbiVersion) + "\n  | compile the artifact again with this version of plait");
     EXPECT_EQ(after([](Manifest& m) { m.world = 5; }), "m, /world: world is 5, but 2 nodes of 2 ranks are 4");
     EXPECT_EQ(after([](Manifest& m) { m.arch = "sm_80"; }), "m, /arch: arch `sm_80` is neither sm_90a nor host");
+    EXPECT_EQ(after([](Manifest& m) { m.cluster = 0; }), "m, /cluster: cluster is 0, at least 1 is needed");
+    EXPECT_EQ(after([](Manifest& m) { m.cluster = 4; }), "m, /min_ctas: min_ctas is 2, no multiple of a cluster of 4");
     EXPECT_EQ(after([](Manifest& m) { m.min_ctas = 0; }), "m, /min_ctas: min_ctas is 0, at least 1 is needed");
     EXPECT_EQ(after([](Manifest& m) { m.lets[1].value = "later"; }),
               "m, /lets/1/value: `later` uses the name later, which is neither a launch value nor an earlier let");

@@ -58,6 +58,26 @@ TEST(CudaSession, LaunchCarriesEverythingTheKernelNeeds) {
     cluster.sessions[0]->check();
 }
 
+// Of an odd number of SMs one stays idle, of a device whose GPCs are odd several.
+TEST(CudaSession, ClustersAreLaunchedWholeAndAsManyAsRunAtOnce) {
+    Artifact artifact = fake_artifact(1, 1);
+    artifact.manifest.cluster = artifact.manifest.min_ctas = 2;
+    for (const auto& [sms, clusters, grid] : {std::tuple{132, 66, 132u}, {131, 65, 130u}, {132, 60, 120u}, {15, 9, 14u}, {2, 1, 2u}}) {
+        FakeDriverOptions options = with_parameters(artifact);
+        options.sms = sms, options.clusters = clusters;
+        FakeDriver fake(options);
+        FakeCluster cluster(1, 1);
+        cluster.create(fake);
+        cluster.attach(artifact);
+        ASSERT_EQ(cluster.first_error(), "");
+        FakeTensors tensors;
+        cluster.sessions[0]->launch(0, 7, tensors.views(7, 7), nullptr);
+        ASSERT_EQ(fake.launches().size(), 1u);
+        EXPECT_EQ(fake.launches()[0].grid, grid) << sms << " SMs";
+        EXPECT_FALSE(fake.launches()[0].cooperative);
+    }
+}
+
 TEST(CudaSession, LaunchNeitherAllocatesNorSynchronises) {
     const Artifact artifact = fake_artifact(1, 1);
     FakeDriver fake(with_parameters(artifact));
@@ -239,6 +259,11 @@ TEST(CudaSession, ArtifactsThatDoNotFitAreRefusedWithNumbers) {
     using Options = FakeDriverOptions;
     EXPECT_TRUE(contains(refusal([](Artifact& a, Options&) { a.manifest.min_ctas = 133; }),
                          "needs 133 CTAs at least, a launch of this session has 132"));
+    const auto two = [](Artifact& a) { a.manifest.cluster = a.manifest.min_ctas = 2; };
+    EXPECT_TRUE(contains(refusal([&](Artifact& a, Options& d) { two(a), d.sms = 1; }),
+                         "needs 2 CTAs at least, a launch of this session has 1"));
+    EXPECT_TRUE(contains(refusal([&](Artifact& a, Options& d) { two(a), d.clusters = 0; }),
+                         "no cluster of 2 CTAs of 384 threads and 200000 bytes of shared memory fits on the 132 SMs of device 0"));
     EXPECT_TRUE(contains(refusal([](Artifact& a, Options&) { a.manifest.shared_bytes = 232449; }),
                          "232449 bytes of shared memory a CTA, device 0 allows 232448"));
     EXPECT_TRUE(contains(refusal([](Artifact&, Options& d) { d.occupancy = 0; }), "132 SMs hold 0 each"));
