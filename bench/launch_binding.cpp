@@ -1,4 +1,5 @@
-// What the arguments of a launch cost on the host: bound for the first time, again at the same addresses, and with a new input.
+// What the arguments of a launch cost on the host: bound for the first time, again at the same addresses, and with a
+// new input.
 //
 //   build/bin/bench_launch_binding
 //
@@ -35,14 +36,15 @@ struct Case {
         for (const auto& shape : tensor_shapes(manifest, place, launch.m, file.problem.limits))
             tensors.push_back({address(tensors.size()), manifest.tensors[tensors.size()].dtype, shape});
     }
-    static unsigned char* address(std::uint64_t number) {   // never read
+    static unsigned char* address(std::uint64_t number) {  // never read
         return reinterpret_cast<unsigned char*>((number + 1) << 40);
     }
 };
 
 void first(benchmark::State& state, const std::string& name) {
     const Case c(name);
-    for (auto _ : state) benchmark::DoNotOptimize(bind_arguments(c.manifest, c.launch, c.place, c.tensors, encode_host_map));
+    for (auto _ : state)
+        benchmark::DoNotOptimize(bind_arguments(c.manifest, c.launch, c.place, c.tensors, encode_host_map));
 }
 
 void repeated(benchmark::State& state, const std::string& name, bool new_input) {
@@ -61,8 +63,10 @@ int main(int argc, char** argv) {
     for (const char* name : {"ag_gemm", "matmul", "attention", "grouped_matmul"}) {
         const std::string text = name;
         benchmark::RegisterBenchmark((text + "/first").c_str(), [=](auto& state) { plait::first(state, text); });
-        benchmark::RegisterBenchmark((text + "/repeated").c_str(), [=](auto& state) { plait::repeated(state, text, false); });
-        benchmark::RegisterBenchmark((text + "/new_input").c_str(), [=](auto& state) { plait::repeated(state, text, true); });
+        benchmark::RegisterBenchmark((text + "/repeated").c_str(),
+                                     [=](auto& state) { plait::repeated(state, text, false); });
+        benchmark::RegisterBenchmark((text + "/new_input").c_str(),
+                                     [=](auto& state) { plait::repeated(state, text, true); });
     }
     benchmark::Initialize(&argc, argv);
     benchmark::RunSpecifiedBenchmarks();

@@ -1,5 +1,5 @@
-// Whose registers spill. ptxas accounts for a kernel as a whole; who it is shows in kernels from which the other agents' programs
-// are left out. They are compiled only where a kernel spills.
+// Whose registers spill. ptxas accounts for a kernel as a whole; who it is shows in kernels from which the other
+// agents' programs are left out. They are compiled only where a kernel spills.
 #pragma once
 #include <cstdint>
 

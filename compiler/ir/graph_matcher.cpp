@@ -38,8 +38,8 @@ const GraphTensor* GraphMatcher::input(const std::string& name, std::size_t i, c
     used_.insert(name);
     const GraphTensor* tensor = graph_.find_input(name);
     if (tensor == nullptr) {
-        report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name), where(i),
-               pattern_hint_);
+        report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name),
+               where(i), pattern_hint_);
     }
     return tensor;
 }
@@ -58,8 +58,8 @@ bool GraphMatcher::shape_is(const GraphTensor& tensor, const std::vector<std::st
 std::optional<PointwiseOp> GraphMatcher::pointwise_step(std::size_t i, const std::string& value, const char* after) {
     const GraphOp& op = graph_.ops[i];
     if (kPointwise.count(op.op) == 0) {
-        report(fmt::format("op {} {} `{}` cannot be fused after the {}; pointwise ops are {}", i, op.op, op.result, after,
-                           fmt::join(kPointwise, ", ")),
+        report(fmt::format("op {} {} `{}` cannot be fused after the {}; pointwise ops are {}", i, op.op, op.result,
+                           after, fmt::join(kPointwise, ", ")),
                where(i), pattern_hint_);
         return std::nullopt;
     }

@@ -1,5 +1,5 @@
-// What the matchers of graph patterns share: findings of rule check_graph with their place in the graph, and checks of an
-// op's inputs.
+// What the matchers of graph patterns share: findings of rule check_graph with their place in the graph, and checks of
+// an op's inputs.
 #pragma once
 #include <optional>
 #include <set>
@@ -21,11 +21,11 @@ protected:
     bool reported() const { return findings_->size() != before_; }
     std::string where(std::size_t i) const;  // op i: the line of a traced program, else a JSON pointer
 
-    bool arity(std::size_t i, std::size_t count);                                       // false: reported
+    bool arity(std::size_t i, std::size_t count);                                      // false: reported
     const GraphTensor* input(const std::string& name, std::size_t i, const char* as);  // nullptr: reported
     bool shape_is(const GraphTensor& tensor, const std::vector<std::string>& dims, std::size_t i, const char* as);
-    // Op i as a pointwise op that reads `value`, the result of `after` or of a step behind it. Nothing where it is none; its tensor
-    // is for the caller to look at.
+    // Op i as a pointwise op that reads `value`, the result of `after` or of a step behind it. Nothing where it is
+    // none; its tensor is for the caller to look at.
     std::optional<PointwiseOp> pointwise_step(std::size_t i, const std::string& value, const char* after);
     void check_output(const std::string& last);
     void check_inputs(const std::set<std::string>& used);  // no two of one name, none left over

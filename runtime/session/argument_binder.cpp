@@ -17,10 +17,12 @@ constexpr std::uint64_t kBulkAlignment = 16;  // PTX ISA, cp.async.bulk and tens
 // Bytes from row to row. Rows that lie apart are taken as they are where the artifact says so, and never copied.
 std::int64_t checked_pitch(const Manifest& manifest, const ManifestTensor& expected, const TensorView& given) {
     const std::int64_t row = given.shape.empty() ? 0 : given.shape.back() * bytes_of_dtype(given.dtype);
-    if (given.pitch == 0 || given.pitch == row || row == 0 || (given.shape.size() == 2 && given.shape[0] <= 1)) return row;
-    const std::string where = fmt::format("{}: rows of tensor `{}` are {} bytes long and lie {} bytes apart", manifest.name,
-                                          expected.name, row, given.pitch);
-    if (expected.pitch.empty()) throw ArgumentError(where + ", and this artifact takes contiguous rows", "pass a contiguous copy");
+    if (given.pitch == 0 || given.pitch == row || row == 0 || (given.shape.size() == 2 && given.shape[0] <= 1))
+        return row;
+    const std::string where = fmt::format("{}: rows of tensor `{}` are {} bytes long and lie {} bytes apart",
+                                          manifest.name, expected.name, row, given.pitch);
+    if (expected.pitch.empty())
+        throw ArgumentError(where + ", and this artifact takes contiguous rows", "pass a contiguous copy");
     if (given.pitch < row) throw ArgumentError(where + ": they overlap", "pass a contiguous copy");
     if (given.pitch % static_cast<std::int64_t>(kBulkAlignment) != 0)
         throw ArgumentError(fmt::format("{}, not a multiple of {}", where, kBulkAlignment),
@@ -79,9 +81,10 @@ bool evaluate_map(const Manifest& manifest, const ManifestMap& map, std::uint64_
     fill_unused_strides(*request);
     for (int d = 0; d < 2; ++d) {
         if (request->stride_bytes[d] % kBulkAlignment == 0) continue;
-        throw ArgumentError(fmt::format("map {} of `{}`: {} = {} bytes, TMA steps by multiples of {}", request->name, map.memory,
-                                        map.stride_bytes[d].print(), request->stride_bytes[d], kBulkAlignment),
-                            "the rows of a transposed matrix are columns in memory: pass a multiple of 8 rows");
+        throw ArgumentError(
+            fmt::format("map {} of `{}`: {} = {} bytes, TMA steps by multiples of {}", request->name, map.memory,
+                        map.stride_bytes[d].print(), request->stride_bytes[d], kBulkAlignment),
+            "the rows of a transposed matrix are columns in memory: pass a multiple of 8 rows");
     }
     const std::uint64_t end = *offset + (request->extent[2] - 1) * request->stride_bytes[1] +
                               (request->extent[1] - 1) * request->stride_bytes[0] +
@@ -105,15 +108,17 @@ void ArgumentBinder::check_shape(const ManifestTensor& expected, const TensorVie
     if (given.dtype != expected.dtype)
         throw ArgumentError(fmt::format("{} is {}, expected {}", where(expected), given.dtype, expected.dtype));
     if (given.shape != shape) {
-        throw ArgumentError(fmt::format("{} has shape [{}], expected [{}]", where(expected), fmt::join(given.shape, ", "),
-                                        fmt::join(shape, ", ")),
+        throw ArgumentError(fmt::format("{} has shape [{}], expected [{}]", where(expected),
+                                        fmt::join(given.shape, ", "), fmt::join(shape, ", ")),
                             "shapes are those of this rank's part");
     }
 }
 
-void ArgumentBinder::check_address(const ManifestTensor& expected, const TensorView& given, std::uint64_t alignment) const {
+void ArgumentBinder::check_address(const ManifestTensor& expected, const TensorView& given,
+                                   std::uint64_t alignment) const {
     if (given.data == nullptr && elements_of(given.shape) > 0)
-        throw ArgumentError(fmt::format("{} of shape [{}] has no memory", where(expected), fmt::join(given.shape, ", ")));
+        throw ArgumentError(
+            fmt::format("{} of shape [{}] has no memory", where(expected), fmt::join(given.shape, ", ")));
     const auto address = reinterpret_cast<std::uintptr_t>(given.data);
     if (address % alignment != 0) {
         throw ArgumentError(
@@ -152,7 +157,8 @@ ArgumentBinder::Shapes ArgumentBinder::evaluate(std::int64_t m, const RankTensor
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const ManifestTensor& expected = manifest_.tensors[i];
         check_shape(expected, tensors[i], expected_shapes[i]);
-        made.tensors.push_back({tensors[i].dtype, tensors[i].shape, tensors[i].pitch, alignment_of(manifest_, expected)});
+        made.tensors.push_back(
+            {tensors[i].dtype, tensors[i].shape, tensors[i].pitch, alignment_of(manifest_, expected)});
         const std::int64_t pitch = checked_pitch(manifest_, expected, tensors[i]);
         if (expected.pitch.empty()) continue;
         put(made.args, expected.pitch_offset, expected.pitch, &pitch, sizeof(pitch));
@@ -168,8 +174,8 @@ ArgumentBinder::Shapes ArgumentBinder::evaluate(std::int64_t m, const RankTensor
         if (map.memory != "workspace") {
             while (++entry.tensor < int(tensors.size()) && manifest_.tensors[entry.tensor].name != map.memory) continue;
             if (entry.tensor == int(tensors.size())) {
-                throw ArgumentError(fmt::format("manifest of {}: map {}[{}] is of `{}`, which is no tensor", manifest_.name,
-                                                map.name, map.index, map.memory),
+                throw ArgumentError(fmt::format("manifest of {}: map {}[{}] is of `{}`, which is no tensor",
+                                                manifest_.name, map.name, map.index, map.memory),
                                     "the artifact is damaged: compile it again");
             }
             bytes = bytes_spanned(tensors[entry.tensor]);
@@ -186,7 +192,8 @@ void ArgumentBinder::check(std::int64_t m, const RankTensors& tensors) {
         check_address(manifest_.tensors[i], tensors[i], shapes_->tensors[i].alignment);
 }
 
-std::vector<unsigned char> ArgumentBinder::bind(const Launch& launch, const RankTensors& tensors, const EncodeMap& encode) {
+std::vector<unsigned char> ArgumentBinder::bind(const Launch& launch, const RankTensors& tensors,
+                                                const EncodeMap& encode) {
     check(launch.m, tensors);
     std::vector<unsigned char> args = shapes_->args;
     Launch signed_launch = launch;

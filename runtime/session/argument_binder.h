@@ -1,5 +1,6 @@
-// Manifest, one rank's tensors and M -> the bytes of the kernel's Args. What does not depend on addresses (shapes, launch arguments,
-// extents and strides of maps) is checked and evaluated once for as long as launches repeat M and shapes.
+// Manifest, one rank's tensors and M -> the bytes of the kernel's Args. What does not depend on addresses (shapes,
+// launch arguments, extents and strides of maps) is checked and evaluated once for as long as launches repeat M and
+// shapes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -46,7 +47,8 @@ private:
 
     bool repeats(std::int64_t m, const RankTensors& tensors) const;
     Shapes evaluate(std::int64_t m, const RankTensors& tensors) const;
-    void check_shape(const ManifestTensor& expected, const TensorView& given, const std::vector<std::int64_t>& shape) const;
+    void check_shape(const ManifestTensor& expected, const TensorView& given,
+                     const std::vector<std::int64_t>& shape) const;
     void check_address(const ManifestTensor& expected, const TensorView& given, std::uint64_t alignment) const;
     std::string where(const ManifestTensor& tensor) const;
     void put(std::vector<unsigned char>& args, std::uint64_t offset, const std::string& field, const void* value,

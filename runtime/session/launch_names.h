@@ -8,7 +8,8 @@
 
 namespace plait {
 
-// A let is evaluated when something asks for it: lets that only the kernel can evaluate (they name a CTA) may stand in the list.
+// A let is evaluated when something asks for it: lets that only the kernel can evaluate (they name a CTA) may stand in
+// the list.
 class LaunchNames {
 public:
     LaunchNames(const Manifest& manifest, const RankPlace& place, std::int64_t m, const Params& params);

@@ -1,5 +1,5 @@
-// How a Session on real ranks dies: the first reason is kept, told to the ranks that may yet meet this one, and thrown again by every
-// later call. Shared by CudaSession and ShmSession.
+// How a Session on real ranks dies: the first reason is kept, told to the ranks that may yet meet this one, and thrown
+// again by every later call. Shared by CudaSession and ShmSession.
 #pragma once
 #include <functional>
 #include <memory>

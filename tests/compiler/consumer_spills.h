@@ -14,7 +14,8 @@ inline void expect_only_thread_agents_spill(const Plan& plan, std::int64_t known
     for (const std::string& message : result.report.messages) {
         EXPECT_NE(message.find("Registers are spilled"), std::string::npos) << message;
     }
-    if (result.report.spill_bytes != 0) EXPECT_LE(warpgroup_spill_bytes(plan), known) << "of " << result.report.spill_bytes;
+    if (result.report.spill_bytes != 0)
+        EXPECT_LE(warpgroup_spill_bytes(plan), known) << "of " << result.report.spill_bytes;
 }
 
 }  // namespace plait::testing
