@@ -21,10 +21,11 @@ Diagnostics check_barriers(const Plan& plan) {
                 if (!s.has("bar") || ref_name(s.expr("bar")) != barrier.name) continue;
                 waited = waited || s.op == Op::BarrierWait;
                 if (s.op != Op::BarrierArrive && s.op != Op::BarrierExpect) continue;
-                if (step.agent == nullptr) continue;
-                // Bytes are expected by one thread, also of a warpgroup.
-                const bool thread = step.agent->kind == AgentKind::Thread || s.op == Op::BarrierExpect;
-                (thread ? threads : warpgroups).insert(step.agent->name);
+                for (const AgentDef* agent : agents_of(plan, step.program->name)) {
+                    // Bytes are expected by one thread, also of a warpgroup.
+                    const bool thread = agent->kind == AgentKind::Thread || s.op == Op::BarrierExpect;
+                    (thread ? threads : warpgroups).insert(agent->name);
+                }
             }
         }
         const std::string where = "barrier " + barrier.name;
