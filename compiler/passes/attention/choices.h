@@ -30,6 +30,7 @@ struct Choices : KernelChoices {
     std::int64_t stages = 0;                 // of the K and of the V ring
     Overlap overlap = Overlap::Serial;
     bool turn = false;             // consumers issue one after the other
+    bool skips = false;            // consumers pass over blocks that none of their own rows sees
     std::int64_t head_group = 0;   // key-value heads whose row tiles alternate; 0: by the size of their keys and values
 
     std::int64_t boxes() const { return pattern.head_dim / 64; }    // of Q, of a K stage, of a V half, of the result

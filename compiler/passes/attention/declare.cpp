@@ -96,12 +96,11 @@ void declare_memory(const Choices& c, Plan* plan) {
 
 void declare_agents(const Choices& c, Plan* plan) {
     plan->roles = {{"compute", "sms", 0}, {"intra_comm", "none", 0}, {"inter_send", "none", 0}, {"inter_reduce", "none", 0}};
-    const auto agent = [&](const std::string& name, AgentKind kind, int warpgroup) {
-        plan->agents.push_back({name, kind, warpgroup, 0, {"compute_" + name}});
-        plan->programs.push_back({"compute_" + name, "compute", Expr(0), Expr("ctas"), c.pattern.source, {}});
-    };
-    agent("loader", AgentKind::Thread, 0);
-    for (int i = 0; i < int(c.consumers); ++i) agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i);
+    for (const char* name : {"compute_loader", "compute_consumer"})
+        plan->programs.push_back({name, "compute", Expr(0), Expr("ctas"), c.pattern.source, {}});
+    plan->agents = {{"loader", AgentKind::Thread, 0, 0, {"compute_loader"}}};
+    for (int i = 0; i < int(c.consumers); ++i)
+        plan->agents.push_back({fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i, 0, {"compute_consumer"}});
 }
 
 std::string tile_word(TileWord word) { return slot("tile_slot", "ring", kTileWords, int(word)); }
@@ -114,10 +113,12 @@ void declare_tile(Block& b, const Choices& c) {
                         : "raster_col(t, batch * heads, row_tiles, group) * tile_m");
 }
 
+std::string blocks_before(const Choices& c, const std::string& row, std::int64_t least) {
+    return fmt::format("ceil_div(min(keys, max({}, min({}, M) + {})), key_block)", least, row, c.pattern.causal_offset);
+}
+
 void declare_blocks(Block& b, const Choices& c) {
-    const std::string behind = fmt::format("min(row + tile_m, M) + {}", c.pattern.causal_offset);
-    b.let("blocks", c.pattern.causal ? fmt::format("ceil_div(min(keys, max(0, {})), key_block)", behind)
-                                     : "ceil_div(keys, key_block)");
+    b.let("blocks", c.pattern.causal ? blocks_before(c, "row + tile_m", 0) : "ceil_div(keys, key_block)");
 }
 
 }  // namespace plait::attention

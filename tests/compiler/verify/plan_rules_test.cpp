@@ -55,6 +55,16 @@ TEST_F(CheckNames, AProgramThatNobodyRuns) {
     plan.agents[0].programs.pop_back();
     expect("check_names", "program compute_loader is run by 0 agents");
 }
+TEST_F(CheckNames, AProgramThatAThreadAndAWarpgroupRun) {
+    plan.agents[0].programs.push_back("compute_consumer0");
+    expect("check_names", "program compute_consumer0 is run by 2 agents");
+}
+TEST_F(CheckNames, TheWarpgroupBelongsToPrograms) {
+    plan.lets.push_back({"mine", Expr("warpgroup + 1")});
+    expect("check_names", "`warpgroup` in `warpgroup + 1` is not declared");
+    plan.consts.push_back({"warpgroup", 3});
+    expect("check_names", "const `warpgroup` is declared twice");
+}
 TEST_F(CheckNames, TemplateArgumentsAreConstants) {
     set_operand(&plan, "compute_loader", Op::LoadBoxes, "rows", "rows");
     expect("check_names", "rows of load_boxes is `rows`, not a constant");
