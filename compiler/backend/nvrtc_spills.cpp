@@ -45,13 +45,6 @@ std::string who_spills(const Plan& plan, std::int64_t bytes, AgentKind kind, con
     return fmt::format("{}", fmt::join(words, "; "));
 }
 
-// Attention with head dim 64: three consumers of 160 registers each spill a few words of what stands between tiles,
-// outside of the loop over keys.
-std::int64_t known_warpgroup_bytes(const Plan& plan) {
-    const auto is_it = [](const Constant& constant) { return constant.name == "head_dim" && constant.value == 64; };
-    return std::any_of(plan.consts.begin(), plan.consts.end(), is_it) ? 48 : 0;
-}
-
 bool is_warpgroup(const AgentDef& agent) { return agent.kind == AgentKind::Warpgroup; }
 bool is_thread(const AgentDef& agent) { return agent.kind == AgentKind::Thread; }
 
@@ -64,7 +57,7 @@ void check_spills(const Plan& plan, const PtxasReport& report) {
     // One-thread agents compile in a tenth of a kernel's time. Where they spill as much alone, warpgroups add nothing.
     if (report.spill_bytes <= kMaxSpillBytes && spill_bytes_of(plan, is_thread) >= report.spill_bytes) return;
     const std::int64_t warpgroups = warpgroup_spill_bytes(plan);
-    if (warpgroups > known_warpgroup_bytes(plan)) {
+    if (warpgroups > 0) {
         throw CompileError(
             fmt::format("warpgroups of {} spill {} bytes of registers ({}), none are allowed", plan.name, warpgroups,
                         who_spills(plan, warpgroups, AgentKind::Warpgroup, is_warpgroup)),

@@ -10,7 +10,6 @@
 #include "compiler/passes/lower.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/nvrtc.h"
-#include "tests/compiler/passes/attention_request.h"
 #include "tests/compiler/passes/request.h"
 
 namespace plait {
@@ -49,16 +48,6 @@ TEST(Spills, TheSameGraphWithASmallerTileSpillsNothing) {
     if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const Plan plan = request({{"tile_m", "256"}, {"tile_n", "160"}, {"stages", "3"}}).plan();
     EXPECT_EQ(compile_cubin(emit(plan)).report.spill_bytes, 0);
-}
-
-// The one exception, frozen: more than it has today is refused (nvrtc_compiler_test.cpp holds the shipped schedule to
-// less).
-TEST(Spills, AttentionOfHeadDim64Compiles) {
-    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
-    testing::AttentionRequest r{64, 32, 8, testing::causal()};
-    r.arch = "sm_90a", r.sms = 132;
-    const Plan plan = r.plan();
-    EXPECT_EQ(failure([&] { check_spills(plan, compile_cubin(emit(plan)).report); }), "");
 }
 
 // Thread agents of an attention kernel spill a few words. The limit is tried with a report of more.

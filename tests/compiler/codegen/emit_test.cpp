@@ -33,8 +33,8 @@ std::vector<Golden> goldens() {
     TestRequest pointwise{"1x2", {}, {"bias", "gelu", "residual", "scale", "cast"}, {}, true, true};
     return {
         {"matmul_1x1_host", on({"1x1", {}, {}, {}, false}, "host")},
-        {"matmul_clusters_1x1_host", on({"1x1", {{"cluster", "2"}, {"cluster_along", "m"}}, {}, {}, false}, "host")},
-        {"matmul_clusters_1x1_sm_90a", on({"1x1", {{"cluster", "2"}, {"cluster_along", "m"}}, {}, {}, false}, "sm_90a")},
+        {"matmul_clusters_1x1_host", on({"1x1", {{"cluster", "2"}, {"tile_m", "128"}}, {}, {}, false}, "host")},
+        {"matmul_clusters_1x1_sm_90a", on({"1x1", {{"cluster", "2"}, {"tile_m", "128"}}, {}, {}, false}, "sm_90a")},
         {"matmul_clusters_along_n_1x1_sm_90a",
          on({"1x1", {{"cluster", "2"}, {"cluster_along", "n"}, {"tile_n", "112"}}, {"residual"}, {}, false, true}, "sm_90a")},
         {"ag_gemm_2x2_phase_host", on({"2x2"}, "host")},

@@ -26,7 +26,7 @@ std::vector<Golden> goldens() {
         {"tile_m", "64"}, {"tile_n", "64"}, {"consumer_warpgroups", "1"}, {"stages", "2"}, {"order", "rank"}};
     return {
         plans("matmul_1x1", {"1x1", {}, {}, {}, false}),
-        plans("matmul_clusters_1x1", {"1x1", {{"cluster", "2"}, {"cluster_along", "m"}}, {}, {}, false}),
+        plans("matmul_clusters_1x1", {"1x1", {{"cluster", "2"}, {"tile_m", "128"}}, {}, {}, false}),
         plans("matmul_clusters_along_n_1x1",
               {"1x1", {{"cluster", "2"}, {"cluster_along", "n"}, {"tile_n", "112"}}, {"residual"}, {}, false, true}),
         plans("matmul_row_shard_1x2", {"1x2", small_tile, {"residual"}, {}, false, false, true}),

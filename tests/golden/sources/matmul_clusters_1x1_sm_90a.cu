@@ -13,11 +13,11 @@ constexpr i64 locals = 1;
 constexpr i64 N = 1024;
 constexpr i64 K = 1024;
 constexpr i64 tile_m = 128;
-constexpr i64 tile_n = 128;
+constexpr i64 tile_n = 256;
 constexpr i64 tile_k = 64;
 constexpr i64 k_blocks = 16;
-constexpr i64 stages = 6;
-constexpr i64 col_tiles = 8;
+constexpr i64 stages = 4;
+constexpr i64 col_tiles = 4;
 constexpr i64 raster_group = 8;
 constexpr i64 cluster = 2;
 
@@ -46,11 +46,11 @@ PLAIT_AT_OFFSET(Args, c_map, 576);
 static_assert(sizeof(Args) == 704);
 
 struct Shared {
-    alignas(1024) Bytes<16384> a_stage[6];
-    alignas(1024) Bytes<16384> b_stage[6];
+    alignas(1024) Bytes<16384> a_stage[4];
+    alignas(1024) Bytes<32768> b_stage[4];
     alignas(1024) Bytes<8192> c_box[4];
-    Barrier ab_full[6];
-    Barrier ab_empty[6];
+    Barrier ab_full[4];
+    Barrier ab_empty[4];
 };
 static_assert(sizeof(Shared) == 230400);
 
@@ -69,7 +69,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
         trace(ag, TraceKind::Load, t);
         for (i64 k = 0; k < k_blocks; k += 1) {
             barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
-            barrier_expect(ag, sh.ab_full[ab.slot], 32768);
+            barrier_expect(ag, sh.ab_full[ab.slot], 49152);
             load_boxes<tile_m, 64, bf16>(ag, sh.a_stage[ab.slot], args.a_map[0], k * tile_k, row, 0, sh.ab_full[ab.slot]);
             load_multicast<cluster, 64, tile_n, bf16>(ag, sh.b_stage[ab.slot], args.b_map[0], col, k * tile_k, 0, sh.ab_full[ab.slot]);
             ab.advance();
@@ -116,6 +116,20 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         agent_sync(ag);
         store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[1], col + 64, row, 0);
         bulk_commit(ag);
+        bulk_wait_read<1>(ag);
+        agent_sync(ag);
+        stage_box<bf16>(ag, sh.c_box[0], acc, 0, 128);
+        fence_async_shared(ag);
+        agent_sync(ag);
+        store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[0], col + 128, row, 0);
+        bulk_commit(ag);
+        bulk_wait_read<1>(ag);
+        agent_sync(ag);
+        stage_box<bf16>(ag, sh.c_box[1], acc, 0, 192);
+        fence_async_shared(ag);
+        agent_sync(ag);
+        store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[1], col + 192, row, 0);
+        bulk_commit(ag);
     }
     trace(ag, TraceKind::Idle, 0);
     // the kernel ends only after every store is complete
@@ -160,6 +174,20 @@ PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
         agent_sync(ag);
         store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[3], col + 64, row + 64, 0);
         bulk_commit(ag);
+        bulk_wait_read<1>(ag);
+        agent_sync(ag);
+        stage_box<bf16>(ag, sh.c_box[2], acc, 0, 128);
+        fence_async_shared(ag);
+        agent_sync(ag);
+        store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[2], col + 128, row + 64, 0);
+        bulk_commit(ag);
+        bulk_wait_read<1>(ag);
+        agent_sync(ag);
+        stage_box<bf16>(ag, sh.c_box[3], acc, 0, 192);
+        fence_async_shared(ag);
+        agent_sync(ag);
+        store_box<64, 64, bf16>(ag, args.c_map[0], sh.c_box[3], col + 192, row + 64, 0);
+        bulk_commit(ag);
     }
     trace(ag, TraceKind::Idle, 0);
     // the kernel ends only after every store is complete
@@ -173,24 +201,24 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) p
     Shared& sh = shared_memory<Shared>();
     Agent ag = make_agent();
     if (ag.is_thread(0, 0)) {
-        for (i64 i = 0; i < 6; i += 1) barrier_init(ag, sh.ab_full[i], 1);
-        for (i64 i = 0; i < 6; i += 1) barrier_init(ag, sh.ab_empty[i], 4 * kWarpgroupArrivals);
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_full[i], 1);
+        for (i64 i = 0; i < 4; i += 1) barrier_init(ag, sh.ab_empty[i], 4 * kWarpgroupArrivals);
         fence_barrier_init(ag);
     }
     cluster_barrier(ag);
     if (ag.warpgroup == 0) {
-        registers_producer<40>();
+        registers_producer<72>();
         if (ag.is_thread(0, 0)) {
             // loader
             compute_loader(ag, args, sh);
         }
     }
     if (ag.warpgroup == 1) {
-        registers_consumer<232>();
+        registers_consumer<216>();
         compute_consumer0(ag, args, sh);
     }
     if (ag.warpgroup == 2) {
-        registers_consumer<232>();
+        registers_consumer<216>();
         compute_consumer1(ag, args, sh);
     }
     cluster_barrier(ag);
