@@ -8,13 +8,14 @@
 
 namespace plait::testing {
 
-inline void expect_only_thread_agents_spill(const Plan& plan) {
+// `known`: of a plan written by hand.
+inline void expect_only_thread_agents_spill(const Plan& plan, std::int64_t known = 0) {
     const CubinResult result = compile_cubin(emit(plan));
     for (const std::string& message : result.report.messages) {
         EXPECT_NE(message.find("Registers are spilled"), std::string::npos) << message;
     }
-    if (result.report.spill_bytes != 0)
-        EXPECT_EQ(warpgroup_spill_bytes(plan), 0) << "of " << result.report.spill_bytes;
+    const std::int64_t warpgroups = result.report.spill_bytes == 0 ? 0 : warpgroup_spill_bytes(plan);
+    EXPECT_LE(warpgroups, known) << "of " << result.report.spill_bytes;
 }
 
 }  // namespace plait::testing

@@ -45,14 +45,15 @@ PLAIT_DEVICE void barrier_arrive(Agent& ag, Barrier& bar) {
     ptx::mbarrier_arrive(ptx::shared_address(&bar));
 }
 
-// One arrival at each of the `Ctas` CTAs of the cluster.
+// One arrival at each of the `Ctas` CTAs of the cluster: of a warp, lane by lane.
 template <i64 Ctas>
 PLAIT_DEVICE void cluster_arrive(Agent& ag, Barrier& bar) {
+    const u32 address = ptx::shared_address(&bar);
     if (ag.is_group()) {
         ptx::sync_warp();
-        if (ag.lane != 0) return;
+        if (ag.lane < Ctas) ptx::mbarrier_arrive_cluster(ptx::address_in_cta(address, ag.lane));
+        return;
     }
-    const u32 address = ptx::shared_address(&bar);
 #pragma unroll
     for (u32 cta = 0; cta < Ctas; cta += 1) ptx::mbarrier_arrive_cluster(ptx::address_in_cta(address, cta));
 }

@@ -80,9 +80,8 @@ TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
     }
 }
 
-// Remote arrives and multicasts in the loops of the largest tiles. 256 x 192 leaves no register: what it spills stands
-// between tiles, with a cluster or without.
-TEST(Nvrtc, ClustersSpillNothingInTheirLoops) {
+// Remote arrives and multicasts in the loops of the largest tiles.
+TEST(Nvrtc, ClustersSpillNothing) {
     if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
     for (const auto& [tile_m, tile_n] : {std::pair{"128", "256"}, {"256", "128"}, {"256", "160"}, {"128", "128"}, {"256", "192"}}) {
         for (const char* along : {"m", "n"}) {
@@ -94,7 +93,7 @@ TEST(Nvrtc, ClustersSpillNothingInTheirLoops) {
                                          along == std::string("n")};
             request.arch = "sm_90a";
             request.sms = 132;
-            testing::expect_only_thread_agents_spill(request.plan(), tile_n == std::string("192") ? 48 : 0);
+            testing::expect_only_thread_agents_spill(request.plan());
         }
     }
 }
