@@ -21,13 +21,12 @@ inline std::int64_t warpgroup_spill_bytes(Plan plan) {
     return compile_cubin(emit(plan)).report.spill_bytes;
 }
 
-// `known`: what warpgroups spill today, outside of their loops.
-inline void expect_only_thread_agents_spill(const Plan& plan, std::int64_t known = 0) {
+inline void expect_only_thread_agents_spill(const Plan& plan) {
     const CubinResult result = compile_cubin(emit(plan));
     for (const std::string& message : result.report.messages) {
         EXPECT_NE(message.find("Registers are spilled"), std::string::npos) << message;
     }
-    if (result.report.spill_bytes != 0) EXPECT_LE(warpgroup_spill_bytes(plan), known) << "of " << result.report.spill_bytes;
+    if (result.report.spill_bytes != 0) EXPECT_EQ(warpgroup_spill_bytes(plan), 0) << "of " << result.report.spill_bytes;
 }
 
 }  // namespace plait::testing
