@@ -84,8 +84,8 @@ void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& 
 
 // A branch a warpgroup, or one for neighbours that run the same programs.
 struct Branch {
-    int first = 0, last = 0;                // warpgroups
-    std::vector<const AgentDef*> agents;    // of the first
+    int first = 0, last = 0;              // warpgroups
+    std::vector<const AgentDef*> agents;  // of the first
 
     // Both ends of a range are named, though nothing stands above the last: written as the other side of `== 0`, the
     // branch becomes its else, and ptxas then keeps the slots of pipelines in vector registers.
@@ -94,8 +94,8 @@ struct Branch {
         return fmt::format("{} <= ag.warpgroup && ag.warpgroup <= {}", first, last);
     }
     bool runs(const AgentDef& agent) const {
-        return first > 0 && agents.size() == 1 && agent.kind == AgentKind::Warpgroup && agents.front()->kind == AgentKind::Warpgroup &&
-               agent.programs == agents.front()->programs;
+        return first > 0 && agents.size() == 1 && agent.kind == AgentKind::Warpgroup &&
+               agents.front()->kind == AgentKind::Warpgroup && agent.programs == agents.front()->programs;
     }
 };
 

@@ -8,14 +8,13 @@
 
 namespace plait::testing {
 
-// `known`: of a plan written by hand.
-inline void expect_only_thread_agents_spill(const Plan& plan, std::int64_t known = 0) {
+inline void expect_only_thread_agents_spill(const Plan& plan) {
     const CubinResult result = compile_cubin(emit(plan));
     for (const std::string& message : result.report.messages) {
         EXPECT_NE(message.find("Registers are spilled"), std::string::npos) << message;
     }
     const std::int64_t warpgroups = result.report.spill_bytes == 0 ? 0 : warpgroup_spill_bytes(plan);
-    EXPECT_LE(warpgroups, known) << "of " << result.report.spill_bytes;
+    EXPECT_EQ(warpgroups, 0) << "of " << result.report.spill_bytes;
 }
 
 }  // namespace plait::testing

@@ -120,38 +120,38 @@ TEST(AttentionPlan, IsRightUnderEverySeed) {
 
 TEST(AttentionPlan, OperandWrittenWhileInFlight) {
     Plan plan = overlap_plan();
-    set_operand(&plan, "compute_consumer0", Op::SoftmaxOperand, "operand", "even");
+    set_operand(&plan, "compute_consumer", Op::SoftmaxOperand, "operand", "even");
     expect_fault(plan, "a register operand is written while matrix group");
 }
 
 TEST(AttentionPlan, SlotReleasedBeforeTheWaitOfItsReader) {
     Plan plan = overlap_plan();
     // In the step that masks: release of values in front of the wait that names the output.
-    each(program_body(&plan, "compute_consumer1"), Op::MmaWait, [](std::vector<Statement>* list, std::size_t i) {
+    each(program_body(&plan, "compute_consumer"), Op::MmaWait, [](std::vector<Statement>* list, std::size_t i) {
         if (i + 1 >= list->size() || !(*list)[i + 1].has("edge") || (*list)[i + 1].word("edge") != "v_free") return false;
         std::swap((*list)[i], (*list)[i + 1]);
         return true;
     });
-    expect_fault(plan, "is not ordered after the read by a matrix operation of agent consumer1");
+    expect_fault(plan, "is not ordered after the read by a matrix operation of agent consumer");
 }
 
 TEST(AttentionPlan, RowOfTheNeighbourStored) {
     Plan plan = overlap_plan();
-    set_operand(&plan, "compute_consumer0", Op::StoreLogSumExp, "index", "head * M + row + 1");
+    set_operand(&plan, "compute_consumer", Op::StoreLogSumExp, "index", "head * M + row + 1");
     expect_fault(plan, "runs over the end of lse");
     Plan box = overlap_plan();
-    set_operand(&box, "compute_consumer0", Op::StoreBox, "y", "row + 1");
+    set_operand(&box, "compute_consumer", Op::StoreBox, "y", "row + 1");
     expect_fault(box, "bulk store's write at o of rank 0");
 }
 
 TEST(AttentionPlan, MaskOffByOne) {
     for (const char* diagonal : {"row - (blocks - 1) * keys + 1", "row - (blocks - 1) * keys - 1"}) {
         Plan plan = overlap_plan();
-        set_operand(&plan, "compute_consumer0", Op::MaskCols, "diagonal", diagonal);
+        set_operand(&plan, "compute_consumer", Op::MaskCols, "diagonal", diagonal);
         expect_fault(plan, "wrong result");
     }
     Plan ragged = overlap_plan();
-    set_operand(&ragged, "compute_consumer0", Op::MaskCols, "cols", "M - (blocks - 1) * keys - 1");
+    set_operand(&ragged, "compute_consumer", Op::MaskCols, "cols", "M - (blocks - 1) * keys - 1");
     expect_fault(ragged, "wrong result");
 }
 

@@ -16,7 +16,7 @@ namespace {
 class InFlight : public ::testing::Test {
 protected:
     Plan plan = parse_plan(read_file(PLAIT_SOURCE_DIR "/tests/compiler/ir/plans/attention_overlap.plan"));
-    std::vector<Statement>* body = program_body(&plan, "compute_consumer0");
+    std::vector<Statement>* body = program_body(&plan, "compute_consumer");
 
     Diagnostics verify() {
         Topology topology = Topology::from_file(PLAIT_SOURCE_DIR "/schedules/topologies/h200_1x1.json");
@@ -55,13 +55,13 @@ TEST_F(InFlight, OperandThatIsStillRead) {
 }
 
 TEST_F(InFlight, WaitThatNamesTooMuch) {
-    set_operand(&plan, "compute_consumer0", Op::MmaWait, "acc", "out", 1);
+    set_operand(&plan, "compute_consumer", Op::MmaWait, "acc", "out", 1);
     expect("check_visibility", "mma_wait names out, which the 1 youngest groups");
 }
 
 TEST_F(InFlight, ValueThatNoWaitNames) {
     // Everything is complete, and the compiler was not told about the accumulator.
-    set_operand(&plan, "compute_consumer0", Op::MmaWait, "acc", "even", 2);
+    set_operand(&plan, "compute_consumer", Op::MmaWait, "acc", "even", 2);
     expect("check_visibility", "scale_rows touches out while matrix operations that use it are in flight");
 }
 
@@ -83,12 +83,12 @@ TEST_F(InFlight, SlotReleasedBeforeTheWaitOfItsReader) {
 
 TEST_F(InFlight, RegistersAreFencedAgainAfterTheyWereTouched) {
     // Without it the scaled output, and the packed operand, are not ordered before the product.
-    remove(&plan, "compute_consumer0", Op::MmaBegin, 2);
+    remove(&plan, "compute_consumer", Op::MmaBegin, 2);
     expect("check_reuse", "mma_issue_operand without mma_begin before it");
 }
 
 TEST_F(InFlight, BoxesBeyondTheArray) {
-    set_operand(&plan, "compute_consumer0", Op::MmaIssue, "boxes", "5");
+    set_operand(&plan, "compute_consumer", Op::MmaIssue, "boxes", "5");
     const Diagnostics findings = verify();
     EXPECT_NE(print(findings).find("slots from"), std::string::npos) << print(findings);
 }
@@ -99,11 +99,13 @@ TEST_F(InFlight, TurnThatIsNeverPassed) {
 }
 
 TEST_F(InFlight, TurnsInOrder) {
-    std::vector<Statement>* other = program_body(&plan, "compute_consumer1");
-    body->insert(body->begin(), make_statement(Op::TurnWait, {"0"}));
-    other->insert(other->begin(), make_statement(Op::TurnPass, {"0"}));
+    const auto in_warpgroup = [&](const char* condition, Op op) {
+        body->insert(body->begin(), make_statement(Op::If, {condition}, {make_statement(op, {"0"})}));
+    };
+    in_warpgroup("warpgroup == 1", Op::TurnWait);
+    in_warpgroup("warpgroup == 2", Op::TurnPass);
     EXPECT_EQ(print(verify()), "");
-    other->insert(other->begin(), make_statement(Op::TurnPass, {"0"}));
+    in_warpgroup("warpgroup == 2", Op::TurnPass);
     expect("check_progress", "turn 0 is passed twice before it is taken");
 }
 
