@@ -1,9 +1,9 @@
 """AllGather+GEMM on the GPUs of one host: plait beside what PyTorch offers, in one run.
 
-    torchrun --nproc-per-node 2 bench/ag_gemm.py [--check] [--table] [--stress N] [--nodes 1|2] [--network ordered|unordered]
+    torchrun --nproc-per-node 2 bench/ag_gemm.py [--table] [--gemm] [--nodes 1|2] [--network ordered|unordered]
 
-Correctness first: max error per tile against an fp32 product, fresh inputs, outputs poisoned with NaN and the receive
-buffers too. Timing: CUDA events around one call, the ranks aligned by a small all-reduce in front, L2 flushed, methods
+Correctness first: max error per tile against an fp32 product, outputs poisoned with NaN; check_ag_gemm.py checks more.
+Timing: CUDA events around one call, the ranks aligned by a small all-reduce in front, L2 flushed, methods
 rotated from iteration to iteration, the slowest rank of each iteration, median. M, K are global, N is per rank.
 Prints JSON lines {shape, dtype, method, ms, max_error_over_tolerance} on rank 0 and a table at the end.
 """
@@ -27,11 +27,6 @@ def ag_gemm(a, b):
 
 
 @plait.jit
-def ag_gemm_gelu(a, b, bias):
-    return plait.gelu(plait.all_gather(a, dim=0) @ b + bias)
-
-
-@plait.jit
 def gemm(a, b):
     return a @ b
 
@@ -46,6 +41,16 @@ def shard_rows(m, world, rank):
     rows = max(-(-m // world), 1)
     first = min(m, rank * rows)
     return first, min(m, first + rows)
+
+
+def draw(m, k, n, dtype, seed):
+    """All rows of a, alike on all ranks, this rank's rows of it, and this rank's b."""
+    g = torch.Generator(device="cuda").manual_seed(seed * 131 + 7)
+    full = torch.randn(m, k, generator=g, device="cuda", dtype=dtype) * k ** -0.25
+    g.manual_seed(seed * 131 + 1000 + dist.get_rank())
+    b = torch.randn(k, n, generator=g, device="cuda", dtype=dtype) * k ** -0.25
+    first, last = shard_rows(m, dist.get_world_size(), dist.get_rank())
+    return full, full[first:last].clone(), b
 
 
 class Bench:
@@ -69,89 +74,9 @@ class Bench:
         dist.all_reduce(t, dist.ReduceOp.MAX)
         return t.item()
 
-    def inputs(self, m, k, n, dtype, seed):
-        g = torch.Generator(device=self.device).manual_seed(seed * 131 + 7)
-        full = (torch.randn(m, k, generator=g, device=self.device) * k ** -0.25).to(dtype)   # alike on all ranks
-        g.manual_seed(seed * 131 + 1000 + self.rank)
-        b = (torch.randn(k, n, generator=g, device=self.device) * k ** -0.25).to(dtype)
-        first, last = shard_rows(m, self.world, self.rank)
-        return full, full[first:last].clone(), b
+    def function(self):
+        return plait.jit(ag_gemm._function, schedule=knobs_for(self.nodes, self.locals, dict(pair.split("=") for pair in self.args.set)))
 
-    def functions(self):
-        extra = dict(pair.split("=") for pair in self.args.set)
-        knobs = knobs_for(self.nodes, self.locals, extra)
-        make = lambda f: plait.jit(f._function, schedule=knobs)
-        return make(ag_gemm), make(ag_gemm_gelu)
-
-    # -- correctness ------------------------------------------------------------------------------------------------
-    def check(self):
-        shapes = [(4096, 4096, 2048), (1, 64, 64), (3, 72, 72), (127, 136, 264), (129, 1032, 520), (1000, 520, 1000),
-                  (2048, 1024, 1024), (5000, 2056, 1544), (8192, 8192, 4096)]
-        plain, gelu = self.functions()
-        bad = 0
-        for dtype in (torch.bfloat16, torch.float16):
-            for index, (m, k, n) in enumerate(shapes):
-                worst = 0.0
-                for iteration in range(3):
-                    full, a, b = self.inputs(m, k, n, dtype, index * 10 + iteration)
-                    out = torch.full((m, n), float("nan"), dtype=dtype, device=self.device)
-                    self.poison()
-                    plain(a, b, session=self.session, out=out)
-                    torch.cuda.synchronize()
-                    self.session.check()
-                    worst = max(worst, error_over_tolerance(out, full.float() @ b.float(), k))
-                worst = self.agree(worst)
-                bad += worst > 1
-                self.say(check="ag_gemm", nodes=self.nodes, network=self.args.network, m=m, k=k, n=n, dtype=str(dtype), worst=round(worst, 4), ok=worst <= 1)
-        m, k, n = 1000, 520, 1000
-        full, a, b = self.inputs(m, k, n, torch.bfloat16, 99)
-        bias = torch.randn(n, device=self.device).bfloat16()
-        out = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device=self.device)
-        gelu(a, b, bias, session=self.session, out=out)
-        torch.cuda.synchronize()
-        self.session.check()
-        worst = self.agree(error_over_tolerance(out, torch.nn.functional.gelu(full.float() @ b.float() + bias.float()), k))
-        bad += worst > 1
-        self.say(check="ag_gemm_bias_gelu", m=m, k=k, n=n, worst=round(worst, 4), ok=worst <= 1)
-        return bad
-
-    def poison(self):
-        """NaN in every receive buffer of this rank, while no rank has a launch under way."""
-        torch.cuda.synchronize()
-        dist.barrier()
-        self.session.poison()
-        torch.cuda.synchronize()
-        dist.barrier()
-
-    def stress(self, launches):
-        """Back-to-back launches with changing inputs; every output is compared on the GPU, nothing waits for the host."""
-        m, k, n, sets = 2048, 1024, 1024, 8
-        plain, _ = self.functions()
-        data = [self.inputs(m, k, n, torch.bfloat16, 500 + i) for i in range(sets)]
-        refs = [full.float() @ b.float() for full, _, b in data]
-        outs = [torch.empty(m, n, dtype=torch.bfloat16, device=self.device) for _ in range(sets)]
-        plain(data[0][1], data[0][2], session=self.session, out=outs[0])
-        torch.cuda.synchronize()
-        worst = torch.zeros((), device=self.device)
-        for burst in range(-(-launches // sets)):
-            for i in range(sets):
-                outs[i].fill_(float("nan"))
-            for i in range(sets):
-                plain(data[i][1], data[i][2], session=self.session, out=outs[i])
-            for i in range(sets):
-                e = (outs[i].float() - refs[i]).abs() / (2.0 ** -8 * refs[i].abs() + 2e-6 * k ** 0.5 + 1e-5)
-                worst = torch.maximum(worst, torch.nan_to_num(e, nan=float("inf")).max())
-            j = burst % sets   # new inputs for one set a burst: the rest come round after seven other launches
-            full, a, b = self.inputs(m, k, n, torch.bfloat16, 10_000 + burst)
-            data[j] = (full, a, b)
-            refs[j] = full.float() @ b.float()
-        torch.cuda.synchronize()
-        self.session.check()
-        worst = self.agree(worst.item())
-        self.say(check="stress", nodes=self.nodes, network=self.args.network, launches=-(-launches // sets) * sets, m=m, k=k, n=n, worst=round(worst, 4), ok=worst <= 1)
-        return worst > 1
-
-    # -- timing -----------------------------------------------------------------------------------------------------
     def time(self, methods, iterations):
         def before():
             self.flush()   # long enough that the host has queued the call before the GPU gets to it
@@ -168,7 +93,7 @@ class Bench:
     def table(self, shapes, iterations):
         rows = []
         for m, k, n in shapes:
-            full, a, b = self.inputs(m, k, n, torch.bfloat16, 1)
+            full, a, b = draw(m, k, n, torch.bfloat16, 1)
             ref = full.float() @ b.float()
             methods, check = self.methods(m, k, n, a, b)
             errors = {}
@@ -199,7 +124,7 @@ class Bench:
     def methods(self, m, k, n, a, b):
         import torch.distributed._symmetric_memory as symm
 
-        plain, _ = self.functions()
+        plain = self.function()
         rows = m // self.world
         gathered = torch.empty(m, k, dtype=a.dtype, device=self.device)
         out = {name: torch.empty(m, n, dtype=a.dtype, device=self.device) for name in ("plait", "nccl", "ce", "mm")}
@@ -282,8 +207,6 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--stress", type=int, default=0)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--gemm", action="store_true")
     parser.add_argument("--nodes", type=int, default=1)
@@ -299,10 +222,6 @@ def main():
     try:
         bench = Bench(args)
         began = time.time()
-        if args.check:
-            bad += bench.check()
-        if args.stress:
-            bad += bench.stress(args.stress)
         if args.gemm:
             bench.gemm_alone(args.iterations)
         if args.table:

@@ -1,7 +1,6 @@
 """What bench/compute.py measures: cases (op, shape, layout) and, for each, the methods side by side.
 
-A Case knows its inputs, its fp32 reference and its methods: name -> a call that writes into its own output. Methods that this
-build or this machine lacks are left out and named in `missing`.
+A Case knows its inputs, its fp32 reference and its methods: name -> a call that writes into its own output.
 """
 import random
 from dataclasses import dataclass, field
@@ -15,6 +14,13 @@ from measure import error_over_tolerance
 
 SQUARE = [(s, s, s) for s in (2048, 4096, 8192, 16384)]
 LAYERS = [(m, n, k) for n, k in ((14336, 8192), (8192, 14336)) for m in (512, 2048, 8192)]
+# batch, heads, key heads, queries, keys, head dim
+ATTENTION = [((1, 32, 32, s, s, 128), causal) for s in (4096, 8192, 16384, 32768) for causal in (False, True)] \
+    + [((1, 64, 8, 8192, 8192, 128), True)] + [((1, 32, 32, 8192, 8192, d), causal) for d in (64, 256) for causal in (False, True)]
+# rows, n, k, experts
+GROUPED = [((rows, 2048, 7168, experts), kind) for rows, experts in ((8192 * 8, 32), (8192 * 2, 32), (4096 * 8, 32), (8192 * 2, 4))
+           for kind in ("uniform", "zipf")]
+TOKENS = 8192
 # One step above a multiple of every tile, and the multiple after it: their times may differ by 5 %.
 STEPS = [((4097, 4096, 4096), (4352, 4096, 4096)), ((4096, 4104, 4096), (4096, 4352, 4096)), ((4096, 4096, 4104), (4096, 4096, 4160))]
 
@@ -26,22 +32,7 @@ def held_out(seed, count=20):
     return [(chosen.randint(1, 16384), eighths(), eighths(), chosen.choice(("nn", "nt"))) for _ in range(count)]
 
 
-@plait.jit
-def matmul_nn(a, b):
-    return a @ b
-
-
-@plait.jit
-def matmul_nt(a, b):
-    return a @ b.T
-
-
-@plait.jit
-def matmul_tn(a, b):
-    return a.T @ b
-
-
-MATMUL = {"nn": matmul_nn, "nt": matmul_nt, "tn": matmul_tn}
+MATMUL = {"nn": lambda a, b: a @ b, "nt": lambda a, b: a @ b.T, "tn": lambda a, b: a.T @ b}
 
 
 @dataclass
@@ -53,12 +44,18 @@ class Case:
     methods: dict = field(default_factory=dict)
     outputs: dict = field(default_factory=dict)
     timed: dict = field(default_factory=dict)      # calls to time where they differ from those that are checked
-    missing: dict = field(default_factory=dict)
     refresh: object = None      # fresh inputs, from a seed
     reference: object = None    # -> fp32
     depth: int = 1              # products summed for one element: scales the tolerance
     absolute: float = 1e-5      # tolerance beside it, see measure.py
     flop: float = 0.0
+
+    def output_of(self, *shape, device):
+        """name -> that method's own output tensor."""
+        def make(name):
+            self.outputs[name] = torch.empty(*shape, dtype=self.dtype, device=device)
+            return self.outputs[name]
+        return make
 
     def check(self, seeds=(1, 2)):
         """method -> largest error of a tile over its tolerance, over fresh inputs, outputs poisoned with NaN."""
@@ -81,23 +78,29 @@ def fill(tensor, seed, scale):
     tensor.copy_(torch.randn(tensor.shape, generator=generator, device=tensor.device) * scale)
 
 
-def matmul_case(session, m, n, k, layout, dtype):
+def variants_of(function, variants):
+    """Method name -> jitted function, one for each set of knobs: {"": {}} alone gives "plait"."""
+    return {"plait" + (f"_{name}" if name else ""): plait.jit(function, schedule=knobs) for name, knobs in variants.items()}
+
+
+def matmul_case(session, m, n, k, layout, dtype, variants):
     """plait.matmul beside torch.matmul (cuBLAS)."""
     device = torch.device("cuda", session.device)
     a = torch.empty((k, m) if layout == "tn" else (m, k), dtype=dtype, device=device)
     b = torch.empty((n, k) if layout == "nt" else (k, n), dtype=dtype, device=device)
     left, right = a.T if layout == "tn" else a, b.T if layout == "nt" else b
     case = Case("matmul", (m, n, k), layout, dtype, depth=k, flop=2.0 * m * n * k)
-    case.outputs = {name: torch.empty(m, n, dtype=dtype, device=device) for name in ("plait", "cublas")}
-    case.methods = {"plait": lambda: MATMUL[layout](a, b, session=session, out=case.outputs["plait"]),
-                    "cublas": lambda: torch.mm(left, right, out=case.outputs["cublas"])}
+    out = case.output_of(m, n, device=device)
+    for name, function in variants_of(MATMUL[layout], variants).items():
+        case.methods[name] = lambda f=function, o=out(name): f(a, b, session=session, out=o)
+    case.methods["cublas"] = lambda o=out("cublas"): torch.mm(left, right, out=o)
     case.refresh = lambda seed: (fill(a, seed, k ** -0.25), fill(b, seed + 1000, k ** -0.25))
     case.reference = lambda: left.float() @ right.float()
     return case
 
 
-def attention_case(session, batch, heads, kv_heads, queries, keys, dim, causal, dtype):
-    """plait.attention beside SDPA: cuDNN's and the flash backend. Tensors are [batch, sequence, heads, dim]."""
+def attention_case(session, batch, heads, kv_heads, queries, keys, dim, causal, dtype, variants):
+    """plait.attention beside SDPA: cuDNN's and the flash backend, replayed as graphs. Tensors are [batch, sequence, heads, dim]."""
     device = torch.device("cuda", session.device)
     q = torch.empty(batch, queries, heads, dim, dtype=dtype, device=device)
     k, v = (torch.empty(batch, keys, kv_heads, dim, dtype=dtype, device=device) for _ in range(2))
@@ -107,52 +110,100 @@ def attention_case(session, batch, heads, kv_heads, queries, keys, dim, causal, 
     case.refresh = lambda seed: [fill(t, seed + i, 1.0) for i, t in enumerate((q, k, v))]
     swapped = lambda t: t.transpose(1, 2)
     grouped = kv_heads != heads
+    out = case.output_of(*q.shape, device=device)
+    function = lambda q, k, v: plait.attention(q, k, v, causal=causal, causal_offset=keys - queries, layout="bshd")
+    for name, jitted in variants_of(function, variants).items():
+        case.methods[name] = lambda f=jitted, o=out(name): f(q, k, v, session=session, out=o)
 
-    def sdpa(backend, output):
-        def call():
-            with sdpa_kernel(backend):
-                result = F.scaled_dot_product_attention(swapped(q), swapped(k), swapped(v), is_causal=causal, enable_gqa=grouped)
-            output.copy_(swapped(result)) if output is not None else None
-        return call
+    def sdpa(backend):
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(swapped(q), swapped(k), swapped(v), is_causal=causal, enable_gqa=grouped)
 
-    case.outputs = {name: torch.empty_like(q) for name in ("plait", "cudnn", "flash")}
     # The copy into the poisoned output belongs to the check alone: timed calls leave the result where SDPA puts it.
-    case.methods = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION, case.outputs["cudnn"]),
-                    "flash": sdpa(SDPBackend.FLASH_ATTENTION, case.outputs["flash"])}
-    case.timed = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION, None), "flash": sdpa(SDPBackend.FLASH_ATTENTION, None)}
-    if hasattr(plait, "attention"):
-        offset = keys - queries
-        function = plait.jit(lambda q, k, v: plait.attention(q, k, v, causal=causal, causal_offset=offset, layout="bshd"))
-        case.methods["plait"] = lambda: function(q, k, v, session=session, out=case.outputs["plait"])
-    else:
-        case.missing["plait"] = "this build has no plait.attention"
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        case.methods[name] = lambda b=backend, o=out(name): o.copy_(swapped(sdpa(b)))
+        case.timed[name] = lambda b=backend: sdpa(b)
 
     def reference():
-        group = heads // kv_heads
-        wide = [swapped(t).float().repeat_interleave(1 if t is q else group, dim=1) for t in (q, k, v)]
-        return torch.cat([swapped(F.scaled_dot_product_attention(*(t[i : i + 1] for t in wide), is_causal=causal))
-                          for i in range(batch)])
+        group, result = heads // kv_heads, torch.empty(q.shape, device=device)
+        for b in range(batch):
+            for head in range(heads):   # one head at a time: memory
+                one = [t[b : b + 1, :, h : h + 1].transpose(1, 2).float() for t, h in ((q, head), (k, head // group), (v, head // group))]
+                result[b, :, head] = F.scaled_dot_product_attention(*one, is_causal=causal)[0, 0]
+        return result
 
     case.reference = reference
     return case
 
 
-def grouped_case(session, rows, n, k, experts, dtype):
-    """plait.grouped_matmul beside torch._grouped_mm: x [rows, k] in `experts` uneven groups, w [experts, k, n]."""
-    device = torch.device("cuda", session.device)
-    x = torch.empty(rows, k, dtype=dtype, device=device)
-    w = torch.empty(experts, k, n, dtype=dtype, device=device)
-    cuts = sorted(random.Random(rows + n).randint(0, rows) for _ in range(experts - 1)) + [rows]
-    offs = torch.tensor(cuts, dtype=torch.int32, device=device)
-    case = Case("grouped_matmul", (rows, n, k, experts), "nn", dtype, depth=k, flop=2.0 * rows * n * k)
-    case.outputs = {name: torch.empty(rows, n, dtype=dtype, device=device) for name in ("plait", "torch_grouped")}
-    case.refresh = lambda seed: (fill(x, seed, k ** -0.25), fill(w, seed + 1000, k ** -0.25))
-    case.reference = lambda: torch.cat([x[first:last].float() @ w[e].float() for e, (first, last) in enumerate(zip([0] + cuts, cuts))])
-    case.methods = {"torch_grouped": lambda: case.outputs["torch_grouped"].copy_(torch._grouped_mm(x, w, offs=offs))}
-    case.timed = {"torch_grouped": lambda: torch._grouped_mm(x, w, offs=offs)}
-    if hasattr(plait, "grouped_matmul"):
-        function = plait.jit(lambda x, w, offs: plait.grouped_matmul(x, w, offs))
-        case.methods["plait"] = lambda: function(x, w, offs, session=session, out=case.outputs["plait"])
-    else:
-        case.missing["plait"] = "this build has no plait.grouped_matmul"
+def routing(kind, rows, experts, seed=11):
+    """Rows of each expert: a draw of one expert a row, alike or with weights 1 / rank in some order."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.ones(experts)
+    if kind == "zipf":
+        weights = (1.0 / torch.arange(1, experts + 1))[torch.randperm(experts, generator=generator)]
+    return torch.bincount(torch.multinomial(weights, rows, replacement=True, generator=generator), minlength=experts).tolist()
+
+
+GROUPED_FORMS = {"sorted": lambda x, w, offs: plait.grouped_matmul(x, w.mT, offs),
+                 "gathered": lambda x, w, offs, rows, second: plait.grouped_matmul(x, w.mT, offs, rows=rows, second=second)}
+
+
+def grouped_functions(knobs):
+    """Form -> jitted function."""
+    return {form: plait.jit(function, schedule=knobs) for form, function in GROUPED_FORMS.items()}
+
+
+@dataclass
+class GroupedOperands:
+    """Tokens [tokens, k] in two tensors, indices into both, the sorted copy [rows, k], weights [experts, n, k], ends of segments."""
+    first: torch.Tensor
+    second: torch.Tensor
+    index: torch.Tensor
+    sorted_rows: torch.Tensor
+    weights: torch.Tensor
+    offs: torch.Tensor
+
+    def arguments(self, form):
+        if form == "sorted":
+            return self.sorted_rows, self.weights, self.offs
+        return self.first, self.weights, self.offs, self.index, self.second
+
+    def refresh(self, seed):
+        for i, tensor in enumerate((self.first, self.second)):
+            fill(tensor, seed + i, 1.0)
+        fill(self.weights, seed + 1000, self.weights.shape[2] ** -0.5)
+        torch.index_select(torch.cat([self.first, self.second]), 0, self.index, out=self.sorted_rows)
+
+
+def grouped_operands(counts, n, k, tokens, dtype=torch.bfloat16, seed=11):
+    make = lambda *shape: torch.empty(*shape, device="cuda", dtype=dtype)
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    index = torch.randint(0, 2 * tokens, (sum(counts),), device="cuda", dtype=torch.int32, generator=generator)
+    given = GroupedOperands(make(tokens, k), make(tokens, k), index, make(sum(counts), k), make(len(counts), n, k),
+                            torch.tensor(counts, device="cuda").cumsum(0).to(torch.int32))
+    given.refresh(seed)
+    return given
+
+
+def grouped_case(session, rows, n, k, experts, kind, dtype, variants):
+    """plait.grouped_matmul, with sorted rows and with rows named by index, beside torch._grouped_mm, which has sorted rows alone."""
+    counts = routing(kind, rows, experts)
+    given = grouped_operands(counts, n, k, TOKENS, dtype)
+    case = Case("grouped_matmul", (rows, n, k, experts), kind, dtype, depth=k, flop=2.0 * rows * n * k, refresh=given.refresh)
+    out = case.output_of(rows, n, device=given.first.device)
+    for suffix, knobs in variants.items():
+        for form, function in grouped_functions(knobs).items():
+            name = "_".join(part for part in ("plait", "gathered" if form == "gathered" else "", suffix) if part)
+            case.methods[name] = lambda f=function, a=given.arguments(form), o=out(name): f(*a, session=session, out=o)
+    call = lambda: torch._grouped_mm(given.sorted_rows, given.weights.mT, offs=given.offs)
+    case.methods["torch_grouped"] = lambda o=out("torch_grouped"): o.copy_(call())
+    case.timed["torch_grouped"] = call
+
+    def reference():
+        ends = given.offs.tolist()
+        return torch.cat([given.sorted_rows[first:last].float() @ given.weights[e].float().t()
+                          for e, (first, last) in enumerate(zip([0] + ends, ends))])
+
+    case.reference = reference
     return case

@@ -23,9 +23,9 @@
 namespace plait {
 namespace {
 
-// Of the text that is hashed into the key. Raised when the verifier becomes stricter, too: what is cached is not
-// proven again.
-constexpr int kKeyFormat = 1;
+// Of the text that is hashed into the key. Raised when the verifier or the limits on spills become stricter, too: what is
+// cached is not proven again.
+constexpr int kKeyFormat = 2;
 
 class Stopwatch {
 public:
@@ -80,8 +80,8 @@ ExtraFiles dumped_texts(const Plan& plan, const Source& source, const Provenance
     return extra;
 }
 
-BuiltEntry build_entry(const Toolchain& toolchain, const Source& source, const Manifest& manifest, ExtraFiles extra) {
-    BuiltCode built = build_code(toolchain, source);
+BuiltEntry build_entry(const Toolchain& toolchain, const Plan& plan, const Source& source, const Manifest& manifest, ExtraFiles extra) {
+    BuiltCode built = build_code(toolchain, plan, source);
     BuiltEntry entry;
     entry.artifact.manifest = manifest;
     entry.artifact.manifest.compiler = built.compiler;
@@ -115,7 +115,7 @@ Artifact build(const Plan& plan, const Problem& problem, const Target& target, c
     ExtraFiles extra = dumped_texts(plan, source, provenance, settings);
     auto make = [&] {
         prove();
-        return build_entry(toolchain, source, manifest, extra);
+        return build_entry(toolchain, plan, source, manifest, extra);
     };
     Artifact artifact;
     if (mode == "auto") {

@@ -17,15 +17,20 @@ namespace plait {
 namespace {
 
 struct Case {
-    ScheduleFile file = load_schedule_file(PLAIT_SOURCE_DIR "/schedules/ag_gemm.json");
-    Topology topology = Topology::simulated("2x2");
+    ScheduleFile file;
+    Topology topology;
     Target target;
 
-    explicit Case(const std::string& arch) : target(Target::make(arch, topology)) {
+    explicit Case(const std::string& arch)
+        : file(load_schedule_file(PLAIT_SOURCE_DIR "/schedules/ag_gemm.json")), topology(Topology::simulated("2x2")),
+          target(Target::make(arch, topology)) {
         file.problem.m_max = 2048;
         file.problem.n = 1024;
         file.problem.k = 1024;
     }
+    Case(const std::string& arch, const std::string& schedule)
+        : file(load_schedule_file(PLAIT_SOURCE_DIR "/schedules/" + schedule + ".json")), topology(topology_of(file)),
+          target(Target::make(arch, topology)) {}
     Artifact compile(const CompileOptions& options, CompileStats* stats) const {
         return plait::compile(file.graph, file.schedule, file.problem, topology, target, options, stats);
     }
@@ -38,8 +43,7 @@ void load(const Artifact& artifact) {
     benchmark::DoNotOptimize(artifact);
 }
 
-void cold(benchmark::State& state, const std::string& arch) {
-    const Case task(arch);
+void cold(benchmark::State& state, const Case& task) {
     CompileOptions options;
     options.cache_mode = "jit_only";
     for (auto _ : state) {
@@ -73,8 +77,14 @@ void warm(benchmark::State& state, const std::string& arch) {
     std::filesystem::remove_all(options.cache_dir);
 }
 
-BENCHMARK_CAPTURE(cold, host, std::string("host"))->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(cold, sm_90a, std::string("sm_90a"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, host, Case("host"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, sm_90a, Case("sm_90a"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, matmul, Case("sm_90a", "matmul"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, attention, Case("sm_90a", "attention"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, attention_64, Case("sm_90a", "attention_64"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, attention_256, Case("sm_90a", "attention_256"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, grouped_matmul, Case("sm_90a", "grouped_matmul"))->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(cold, grouped_matmul_rows, Case("sm_90a", "grouped_matmul_rows"))->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(warm, host, std::string("host"))->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(warm, sm_90a, std::string("sm_90a"))->Unit(benchmark::kMillisecond)->UseRealTime();
 

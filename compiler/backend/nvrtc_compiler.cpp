@@ -112,7 +112,7 @@ CubinResult compile_cubin(const Source& source) {
     CubinResult compiled;
     compiled.version = nvrtc.version;
     compiled.report = parse_ptxas_log(log);
-    check_ptxas_report(compiled.report);
+    check_ptxas_messages(compiled.report);
     compiled.cubin = fetch(nvrtc, program.handle, nvrtc.get_cubin_size, nvrtc.get_cubin, "nvrtcGetCUBIN");
     if (compiled.cubin.empty()) throw CompileError("NVRTC made no cubin for sm_90a (" + nvrtc.path + ")");
     std::size_t ptx_size = 0;

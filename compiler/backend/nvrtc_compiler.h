@@ -18,7 +18,7 @@ struct CubinResult {
 std::string nvrtc_version();                    // CompileError: no NVRTC
 const std::vector<std::string>& nvrtc_flags();  // for sm_90a, all that is passed
 
-// CompileError: NVRTC's log, or a result that check_ptxas_report refuses. Any thread.
+// CompileError: NVRTC's log, or messages that check_ptxas_messages refuses; nvrtc_spills.h judges spills. Any thread.
 CubinResult compile_cubin(const Source& source);
 
 // `#include "x.h"` in the template at `path` names a file relative to it; NVRTC finds headers by whole name alone.

@@ -1,7 +1,5 @@
 #include "compiler/backend/ptxas_log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -56,18 +54,13 @@ PtxasReport parse_ptxas_log(const std::string& log) {
     return report;
 }
 
-void check_ptxas_report(const PtxasReport& report) {
+void check_ptxas_messages(const PtxasReport& report) {
     static constexpr std::array<const char*, 6> broken = {"C7508", "C7512", "C7513", "C7514", "C7520", "erialized"};
     for (const std::string& message : report.messages) {
         if (contains_any(message, broken)) {
             throw CompileError("ptxas gives up speed: " + message,
                                "lower tile_n or consumer_warpgroups so that accumulators fit in registers");
         }
-    }
-    if (report.spill_bytes > kMaxSpillBytes) {
-        throw CompileError(fmt::format("kernel spills {} bytes of registers ({} used), {} are allowed",
-                                       report.spill_bytes, report.registers, kMaxSpillBytes),
-                           "lower tile_n or tile_m");
     }
 }
 

@@ -6,6 +6,7 @@
 
 #ifdef PLAIT_WITH_CUDA
 #include "compiler/backend/nvrtc_compiler.h"
+#include "compiler/backend/nvrtc_spills.h"
 #endif
 #ifdef PLAIT_WITH_HOST_JIT
 #include "compiler/backend/clang_jit.h"
@@ -61,10 +62,11 @@ Toolchain find_toolchain(const Target& target, bool shared_object) {
     return target.is_host() ? host_toolchain(shared_object) : cuda_toolchain();
 }
 
-BuiltCode build_code(const Toolchain& toolchain, [[maybe_unused]] const Source& source) {
+BuiltCode build_code(const Toolchain& toolchain, [[maybe_unused]] const Plan& plan, [[maybe_unused]] const Source& source) {
 #ifdef PLAIT_WITH_CUDA
     if (toolchain.kind == CodeKind::Cubin) {
         CubinResult result = compile_cubin(source);
+        check_spills(plan, result.report);
         return {result.cubin, result.ptx, result.version, result.report};
     }
 #endif

@@ -25,6 +25,7 @@ struct BuiltCode {
     std::string code, ptx, compiler;
     PtxasReport report;
 };
-BuiltCode build_code(const Toolchain& toolchain, const Source& source);
+// `source` is emit(plan). CompileError: what the compiler says, spills that are not allowed.
+BuiltCode build_code(const Toolchain& toolchain, const Plan& plan, const Source& source);
 
 }  // namespace plait

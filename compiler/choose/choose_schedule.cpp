@@ -15,13 +15,17 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kMaxAccumulator = 192;   // registers a thread; 160 beside a pointwise epilogue's own values
-constexpr std::int64_t kMaxBesideEpilogue = 160;
+// fp32 registers of the accumulators, a thread: what one, two and three warpgroups have, and beside a pointwise epilogue's
+// own values.
+constexpr std::int64_t kMaxAccumulator[] = {192, 192, 96}, kMaxBesideEpilogue[] = {160, 160, 80};
 
 struct Ranked {
     Tile tile;
     TileCost cost;
 };
+
+// Column tiles share rows of a.
+const char* cluster_along(Shared shared) { return shared == Shared::A ? "n" : "m"; }
 
 std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
@@ -31,20 +35,37 @@ Target gpu_of(const Target& target, const Topology& topology) {
 }
 
 MatmulShape shape_of(const FusedPattern& p, const Problem& problem, std::int64_t m) {
-    MatmulShape shape{m, problem.n, problem.k, p.transpose_b, p.gated, false, element_bytes(p.output_dtype)};
+    MatmulShape shape{m, problem.n, problem.k, p.transpose_a, p.transpose_b, p.gated, false, element_bytes(p.output_dtype)};
     for (const PointwiseOp& op : p.pointwise) shape.pointwise = shape.pointwise || op.function != "cast";
     return shape;
 }
 
-std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target) {
+// What the knobs `cluster` and `cluster_along` leave open.
+std::vector<Shared> sharings_of(const Schedule& given, const Target& target) {
+    if (given.is_set("cluster") ? given.integer("cluster") == 1 : target.sms < 2) return {Shared::None};
+    std::vector<Shared> sharings;
+    if (!given.is_set("cluster")) sharings.push_back(Shared::None);
+    for (Shared shared : {Shared::A, Shared::B}) {
+        if (!given.is_set("cluster_along") || given.word("cluster_along") == cluster_along(shared)) sharings.push_back(shared);
+    }
+    return sharings;
+}
+
+std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target, const std::vector<Shared>& sharings) {
     std::vector<Ranked> ranked;
-    const std::int64_t limit = shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator;
-    for (std::int64_t m : {64, 128, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
-        for (std::int64_t n = 64; n <= (m == 64 ? 128 : 256); n += 16) {
-            Tile tile{m, n, 0, m == 64 ? 1 : 2, 2};
+    for (std::int64_t m : {64, 128, 192, 256}) {  // 64 rows are one warpgroup's: for problems that leave SMs idle
+        for (std::int64_t n = 64; n <= 256; n += 16) {
+            Tile tile{m, n, 0, m == 64 ? 1 : m == 192 ? 3 : 2, 2};
+            // One warpgroup waits alone for its products: half as often with two blocks a stage.
+            if (m == 64 && round_up(shape.k, 64) % 128 == 0) tile.depth = 128;
+            const std::int64_t limit = (shape.pointwise ? kMaxBesideEpilogue : kMaxAccumulator)[tile.consumers - 1];
             if (accumulator_registers(shape, tile) > limit || n >= round_up(shape.n, 64) + 64) continue;
             tile.stages = stages_that_fit(shape, tile, target);
-            if (tile.stages >= 3) ranked.push_back({tile, tile_cost(shape, tile, target)});
+            if (tile.stages < 3) continue;
+            for (Shared shared : sharings) {
+                tile.shared = shared;
+                ranked.push_back({tile, tile_cost(shape, tile, target)});
+            }
         }
     }
     // Of tiles that cost the same the larger one moves fewer bytes.
@@ -63,6 +84,7 @@ std::string fill_of(const Ranked& r) {
 // The first of another tile height or of a width that differs by more than a step: what a person would compare with.
 const Ranked* runner_up(const std::vector<Ranked>& ranked) {
     for (const Ranked& r : ranked) {
+        if (r.tile.shared != ranked.front().tile.shared && r.tile.m == ranked.front().tile.m) continue;
         if (r.tile.m != ranked.front().tile.m || std::abs(r.tile.n - ranked.front().tile.n) > 16) return &r;
     }
     return nullptr;
@@ -70,9 +92,12 @@ const Ranked* runner_up(const std::vector<Ranked>& ranked) {
 
 std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, const MatmulShape& shape, const Target& target) {
     const Ranked& best = ranked.front();
-    std::string text = fmt::format("tile {} x {}, {} stages, {} consumer warpgroups, raster {}: at M = {} {} of {} SMs",
-                                   best.tile.m, best.tile.n, best.tile.stages, best.tile.consumers, raster, shape.m, fill_of(best),
-                                   target.sms);
+    const bool clustered = best.tile.shared != Shared::None;
+    std::string text = fmt::format("tile {} x {}, {} stages of {}, {} consumer warpgroup{}, raster {}{}: at M = {} {} of {} SMs",
+                                   best.tile.m, best.tile.n, best.tile.stages, best.tile.depth, best.tile.consumers,
+                                   best.tile.consumers == 1 ? "" : "s", raster,
+                                   clustered ? fmt::format(", clusters along {}", cluster_along(best.tile.shared)) : "", shape.m,
+                                   fill_of(best), target.sms);
     if (const Ranked* other = runner_up(ranked))
         text += fmt::format("; {} x {} would cost {:.1f} % more ({})", other->tile.m, other->tile.n,
                             100 * (other->cost.cycles / best.cost.cycles - 1), fill_of(*other));
@@ -80,7 +105,7 @@ std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, co
 }
 
 bool any_set(const Schedule& schedule) {
-    for (const char* knob : {"tile_m", "tile_n", "stages", "consumer_warpgroups"}) {
+    for (const char* knob : {"tile_m", "tile_n", "tile_k", "stages", "consumer_warpgroups"}) {
         if (schedule.is_set(knob)) return true;
     }
     return false;
@@ -108,13 +133,18 @@ Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem&
     std::int64_t rows = m > 0 ? m : problem.m_max;
     if (pattern->row_shard) rows = std::max<std::int64_t>((rows + topology.world() - 1) / topology.world(), 1);
     const MatmulShape shape = shape_of(*pattern, problem, rows);
-    const std::vector<Ranked> ranked = rank_tiles(shape, gpu);
+    const std::vector<Ranked> ranked = rank_tiles(shape, gpu, sharings_of(given, target));
     if (ranked.empty()) return chosen;  // nothing fits: the verifier says what is missing
     const Tile& tile = ranked.front().tile;
     set(&chosen.schedule, "tile_m", tile.m);
     set(&chosen.schedule, "tile_n", tile.n);
     set(&chosen.schedule, "stages", tile.stages);
+    if (tile.depth != given.integer("tile_k")) set(&chosen.schedule, "tile_k", tile.depth);
     set(&chosen.schedule, "consumer_warpgroups", tile.consumers);
+    if (tile.shared != Shared::None) {
+        set(&chosen.schedule, "cluster", 2);
+        chosen.schedule.set("cluster_along", cluster_along(tile.shared));
+    }
     const std::int64_t raster = given.is_set("raster_group") ? given.integer("raster_group") : raster_group(shape, tile, gpu);
     set(&chosen.schedule, "raster_group", raster);
     chosen.reason = reason_of(ranked, raster, shape, gpu);

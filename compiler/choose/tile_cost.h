@@ -9,19 +9,25 @@ namespace plait {
 
 struct MatmulShape {
     std::int64_t m = 0, n = 0, k = 0;   // n: columns of the output
+    bool transpose_a = false;           // a is [k, m]
     bool transpose_b = false;           // b is [n, k]
     bool gated = false;                 // two products for each column of the output
     bool pointwise = false;             // an epilogue that keeps values beside the accumulator
     std::int64_t output_bytes = 2;      // of one element
 };
 
+// What the two CTAs of a cluster load together; None: no cluster.
+enum class Shared { None, A, B };
+
 struct Tile {
     std::int64_t m = 128, n = 256, stages = 4, consumers = 2, boxes = 2;  // boxes: of a warpgroup, for output
+    std::int64_t depth = 64;                                              // of k in a stage
+    Shared shared = Shared::None;
     bool operator==(const Tile&) const = default;
 };
 
 struct TileCost {
-    std::int64_t tiles = 0;
+    std::int64_t tiles = 0;  // those beyond the output that a cluster walks count
     double waves = 0;        // tiles / SMs
     double cycles = 0;
 };

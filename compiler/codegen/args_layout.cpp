@@ -12,13 +12,6 @@ std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
     return (value + alignment - 1) / alignment * alignment;
 }
 
-const AgentDef* agent_of(const Plan& plan, const std::string& program) {
-    for (const AgentDef& agent : plan.agents) {
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end()) return &agent;
-    }
-    return nullptr;
-}
-
 void collect_waits(const std::vector<Statement>& body, const ProgramDef& program, const std::string& agent,
                    std::vector<PrintedWait>& waits) {
     for (const Statement& statement : body) {
@@ -96,10 +89,8 @@ std::uint64_t shared_bytes(const Plan& plan) {
 
 std::vector<PrintedWait> printed_waits(const Plan& plan) {
     std::vector<PrintedWait> waits;
-    for (const ProgramDef& program : plan.programs) {
-        const AgentDef* agent = agent_of(plan, program.name);
-        collect_waits(program.body, program, agent ? agent->name : "", waits);
-    }
+    for (const ProgramDef& program : plan.programs)
+        collect_waits(program.body, program, agent_names(plan, program.name), waits);
     return waits;
 }
 

@@ -25,6 +25,7 @@ constexpr PrologueName kPrologue[] = {
     {"local", "args.launch.local_rank"},
     {"cta", "ag.cta"},
     {"ctas", "ag.ctas"},
+    {"warpgroup", "ag.warpgroup"},
 };
 
 bool is_prologue_name(const std::string& name) {
@@ -123,22 +124,13 @@ void print_shared(const Plan& plan, SourceWriter& writer) {
     writer.blank();
 }
 
-std::string agents_running(const Plan& plan, const std::string& program) {
-    std::vector<std::string> names;
-    for (const AgentDef& agent : plan.agents) {
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end())
-            names.push_back(agent.name);
-    }
-    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::int64_t print_program(const Plan& plan, const ProgramDef& program, std::int64_t first_wait, SourceWriter& writer) {
     std::string ctas = program.first_cta == Expr(0) && program.last_cta == Expr("ctas")
                            ? "every CTA"
                            : fmt::format("CTAs {}..{}", program.first_cta.print(), program.last_cta.print());
     std::string source = program.source.empty() ? "" : ", from " + program.source;
-    writer.comment(
-        fmt::format("---- role {}, agent {}, {}{}", program.role, agents_running(plan, program.name), ctas, source));
+    std::string agents = agent_names(plan, program.name);
+    writer.comment(fmt::format("---- role {}, agent {}, {}{}", program.role, agents.empty() ? "none" : agents, ctas, source));
     writer.open(fmt::format("PLAIT_AGENT void {}(Agent& ag, const Args& args, Shared& sh)", program.name));
     std::vector<LetDef> later = print_prologue(plan, names_used(plan, program.body), writer);
     StatementPrinter printer(plan, writer, first_wait);

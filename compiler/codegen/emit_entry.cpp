@@ -80,7 +80,38 @@ void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& 
     writer.line("if (cta_any(ag, " + one_thread + " && leave(ag, args))) invalidate_outputs(ag, args);");
 }
 
-// One branch a warpgroup: setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
+// A branch a warpgroup, or one for neighbours that run the same programs.
+struct Branch {
+    int first = 0, last = 0;                // warpgroups
+    std::vector<const AgentDef*> agents;    // of the first
+
+    // Both ends of a range are named, though nothing stands above the last: written as the other side of `== 0`, the
+    // branch becomes its else, and ptxas then keeps the slots of pipelines in vector registers.
+    std::string condition() const {
+        if (first == last) return fmt::format("ag.warpgroup == {}", first);
+        return fmt::format("{} <= ag.warpgroup && ag.warpgroup <= {}", first, last);
+    }
+    bool runs(const AgentDef& agent) const {
+        return first > 0 && agents.size() == 1 && agent.kind == AgentKind::Warpgroup && agents.front()->kind == AgentKind::Warpgroup &&
+               agent.programs == agents.front()->programs;
+    }
+};
+
+std::vector<Branch> branches(const Plan& plan) {
+    std::map<int, std::vector<const AgentDef*>> warpgroups;
+    for (const AgentDef& agent : plan.agents) warpgroups[agent.warpgroup].push_back(&agent);
+    std::vector<Branch> list;
+    for (const auto& [warpgroup, agents] : warpgroups) {
+        const bool next = !list.empty() && list.back().last + 1 == warpgroup && agents.size() == 1;
+        if (next && list.back().runs(*agents.front()))
+            list.back().last = warpgroup;
+        else
+            list.push_back({warpgroup, warpgroup, agents});
+    }
+    return list;
+}
+
+// setmaxnreg is executed by all warps of a warpgroup, before they part (PTX ISA, setmaxnreg).
 void print_warpgroup(const Plan& plan, const std::vector<const AgentDef*>& agents, SourceWriter& writer) {
     const AgentDef& front = *agents.front();
     const bool group = front.kind == AgentKind::Warpgroup, consumer = group && front.warpgroup != 0;
@@ -111,15 +142,19 @@ void print_sm90_entry(const Plan& plan, SourceWriter& writer) {
     writer.line("Agent ag = make_agent();");
     print_prologue(plan, range_names(plan), writer);
     print_setup(plan, "ag.is_thread(0, 0)", writer);
-    std::map<int, std::vector<const AgentDef*>> warpgroups;
-    for (const AgentDef& agent : plan.agents) warpgroups[agent.warpgroup].push_back(&agent);
-    for (const auto& [warpgroup, agents] : warpgroups) {
-        writer.open(fmt::format("if (ag.warpgroup == {})", warpgroup));
-        print_warpgroup(plan, agents, writer);
+    for (const Branch& branch : branches(plan)) {
+        writer.open("if (" + branch.condition() + ")");
+        print_warpgroup(plan, branch.agents, writer);
         writer.close();
     }
     print_leave(plan, "ag.is_thread(0, 0)", writer);
     writer.close();
+}
+
+bool asks_for_its_warpgroup(const Plan& plan, const AgentDef& agent) {
+    return std::any_of(agent.programs.begin(), agent.programs.end(), [&](const std::string& program) {
+        return names_used(plan, program_of(plan, program).body).count("warpgroup") != 0;
+    });
 }
 
 void print_host_entry(const Plan& plan, SourceWriter& writer) {
@@ -138,6 +173,7 @@ void print_host_entry(const Plan& plan, SourceWriter& writer) {
     for (std::size_t i = 0; i < plan.agents.size(); ++i) {
         writer.open(fmt::format("case {}:", i));
         writer.comment(plan.agents[i].name);
+        if (asks_for_its_warpgroup(plan, plan.agents[i])) writer.line(fmt::format("ag.warpgroup = {};", plan.agents[i].warpgroup));
         print_programs(plan, plan.agents[i], writer);
         writer.line("break;");
         writer.close();

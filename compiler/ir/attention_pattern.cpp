@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <set>
+
+#include "compiler/ir/graph_matcher.h"
 
 namespace plait {
 namespace {
@@ -13,12 +13,11 @@ namespace {
 constexpr std::int64_t kMaxOffset = 1 << 30;  // of the diagonal: sums with rows and keys stay inside 32 bits
 constexpr double kMaxThreshold = 15;          // weights reach 2^threshold: f16 ends at 65504
 
-class AttentionMatcher {
+class AttentionMatcher : GraphMatcher {
 public:
-    AttentionMatcher(const Graph& graph, Diagnostics* findings) : graph_(graph), findings_(findings) {}
+    AttentionMatcher(const Graph& graph, Diagnostics* findings) : GraphMatcher(graph, findings, "", "") {}
 
     std::optional<AttentionPattern> run() {
-        const std::size_t before = findings_->size();
         for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
             if (graph_.ops[i].op == "attention" && op_ == nullptr)
                 op_ = &graph_.ops[i], at_ = i;
@@ -27,7 +26,7 @@ public:
                                    graph_.ops[i].result),
                        where(i), "one kernel computes one attention today; compute the rest in another graph");
         }
-        names();
+        check_inputs({op_->inputs.begin(), op_->inputs.end()});
         if (op_->inputs.size() == 3) {
             tensors();
         } else {
@@ -36,33 +35,15 @@ public:
         }
         attributes();
         outputs();
-        if (findings_->size() != before) return std::nullopt;
+        if (reported()) return std::nullopt;
         return pattern_;
     }
 
 private:
-    void report(std::string message, std::string where, std::string hint) {
-        findings_->push_back({"check_graph", std::move(message), std::move(where), std::move(hint)});
-    }
-    std::string where(std::size_t i) const {
-        const GraphOp& op = graph_.ops[i];
-        return op.source.empty() ? fmt::format("/graph/ops/{}", i) : op.source;
-    }
     // Of the op, or of one of its attributes: the line of a traced program, else a JSON pointer.
     std::string place(const char* attribute = nullptr) const {
         if (attribute == nullptr || !op_->source.empty()) return where(at_);
         return fmt::format("/graph/ops/{}/{}", at_, attribute);
-    }
-
-    void names() {
-        std::set<std::string> seen;
-        for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-            const std::string& name = graph_.inputs[i].name;
-            const std::string at = fmt::format("/graph/inputs/{}", i);
-            if (!seen.insert(name).second) report(fmt::format("two inputs are named `{}`", name), at, "rename one");
-            if (std::find(op_->inputs.begin(), op_->inputs.end(), name) == op_->inputs.end())
-                report(fmt::format("input `{}` is not used by any op", name), at, "remove it");
-        }
     }
 
     void tensors() {
@@ -189,8 +170,6 @@ private:
                    "list it in more_outputs");
     }
 
-    const Graph& graph_;
-    Diagnostics* findings_;
     const GraphOp* op_ = nullptr;
     std::size_t at_ = 0, head_at_ = 2;
     AttentionPattern pattern_;

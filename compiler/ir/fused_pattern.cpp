@@ -1,23 +1,20 @@
 #include "compiler/ir/fused_pattern.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <set>
+#include "compiler/ir/graph_matcher.h"
 
 namespace plait {
 namespace {
 
-const std::set<std::string> kPointwise = {"bias", "residual", "scale", "relu", "gelu", "gelu_tanh", "silu", "cast"};
 constexpr const char* kHint = "one kernel computes [all_gather ->] matmul [-> silu_mul] [-> pointwise ...] today";
 
-class Matcher {
+class Matcher : GraphMatcher {
 public:
-    Matcher(const Graph& graph, Diagnostics* findings) : graph_(graph), findings_(findings) {}
+    Matcher(const Graph& graph, Diagnostics* findings)
+        : GraphMatcher(graph, findings, kHint, "shapes are written with M, N and K") {}
 
     std::optional<FusedPattern> run() {
-        const std::size_t before = findings_->size();
         std::size_t i = 0;
         if (graph_.ops.empty()) report("graph has no ops", "/graph/ops", kHint);
         if (i < graph_.ops.size() && graph_.ops[i].op == "all_gather") gather(i++);
@@ -27,52 +24,15 @@ public:
             report("graph has no matmul", "/graph/ops", kHint);
         if (pattern_.gated) gate(i++);
         for (; i < graph_.ops.size(); ++i) pointwise(i);
-        if (!value_.empty() && graph_.output != value_) {
-            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_),
-                   "/graph/output", "a kernel has one output: the last result of the chain");
-        }
+        check_output(value_);
         pattern_.output = graph_.output;
         pattern_.output_dtype = graph_.output_dtype;
-        unused_inputs();
-        if (findings_->size() != before) return std::nullopt;
+        check_inputs(used_);
+        if (reported()) return std::nullopt;
         return pattern_;
     }
 
 private:
-    void report(std::string message, std::string where, std::string hint) {
-        findings_->push_back({"check_graph", std::move(message), std::move(where), std::move(hint)});
-    }
-    std::string where(std::size_t i) const {
-        const GraphOp& op = graph_.ops[i];
-        return op.source.empty() ? fmt::format("/graph/ops/{}", i) : op.source;
-    }
-    // Checks the number of inputs of op i; false where it is wrong.
-    bool arity(std::size_t i, std::size_t count) {
-        const GraphOp& op = graph_.ops[i];
-        if (op.inputs.size() == count) return true;
-        report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()),
-               where(i), "see the op's row in the op reference");
-        return false;
-    }
-    bool shape_is(const GraphTensor& tensor, std::vector<std::string> dims, std::size_t i, const char* as) {
-        std::vector<std::string> got;
-        for (const Expr& e : tensor.shape) got.push_back(e.print());
-        if (got == dims) return true;
-        report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, tensor.name, fmt::join(got, ", "),
-                           graph_.ops[i].op, fmt::join(dims, ", ")),
-               where(i), "shapes are written with M, N and K");
-        return false;
-    }
-    const GraphTensor* input(const std::string& name, std::size_t i, const char* as) {
-        used_.insert(name);
-        const GraphTensor* tensor = graph_.find_input(name);
-        if (tensor == nullptr) {
-            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name),
-                   where(i), kHint);
-        }
-        return tensor;
-    }
-
     void gather(std::size_t i) {
         const GraphOp& op = graph_.ops[i];
         pattern_.all_gather = true;
@@ -153,27 +113,11 @@ private:
             value_ = op.result;
             return;
         }
-        if (kPointwise.count(op.op) == 0) {
-            report(fmt::format("op {} {} `{}` cannot be fused after the matmul; pointwise ops are {}", i, op.op,
-                               op.result, fmt::join(kPointwise, ", ")),
-                   where(i), kHint);
-            value_ = op.result;
-            return;
+        if (std::optional<PointwiseOp> step = pointwise_step(i, value_, "matmul")) {
+            const GraphTensor* tensor = step->tensor.empty() ? nullptr : input(step->tensor, i, "second input");
+            if (tensor != nullptr) operand(*tensor, i);
+            pattern_.pointwise.push_back(*step);
         }
-        const bool binary = op.op == "bias" || op.op == "residual";
-        PointwiseOp step{op.op, "", op.value, op.dtype, op.source};
-        if (arity(i, binary ? 2 : 1)) {
-            if (op.inputs[0] != value_) {
-                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_),
-                       where(i), "intermediate results are not kept: the ops form one chain");
-            }
-            if (binary) {
-                step.tensor = op.inputs[1];
-                const GraphTensor* t = input(step.tensor, i, "second input");
-                if (t != nullptr) operand(*t, i);
-            }
-        }
-        pattern_.pointwise.push_back(step);
         value_ = op.result;
     }
 
@@ -189,23 +133,8 @@ private:
         }
     }
 
-    void unused_inputs() {
-        std::set<std::string> names;
-        for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-            const std::string& name = graph_.inputs[i].name;
-            const std::string at = fmt::format("/graph/inputs/{}", i);
-            if (!names.insert(name).second) report(fmt::format("two inputs are named `{}`", name), at, "rename one");
-            if (!graph_.ops.empty() && used_.count(name) == 0) {
-                report(fmt::format("input `{}` is not used by any op", name), at, "remove it");
-            }
-        }
-    }
-
-    const Graph& graph_;
-    Diagnostics* findings_;
     FusedPattern pattern_;
     std::string gathered_, gather_input_, value_;
-    std::set<std::string> used_;
 };
 
 }  // namespace

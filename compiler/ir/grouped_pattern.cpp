@@ -1,61 +1,37 @@
 #include "compiler/ir/grouped_pattern.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <set>
+#include "compiler/ir/graph_matcher.h"
 
 namespace plait {
 namespace {
 
-const std::set<std::string> kPointwise = {"bias", "residual", "scale", "relu", "gelu", "gelu_tanh", "silu", "cast"};
 constexpr const char* kHint = "one kernel computes grouped_matmul [-> pointwise ...]";
 
-class Matcher {
+class Matcher : GraphMatcher {
 public:
-    Matcher(const Graph& graph, Diagnostics* findings) : graph_(graph), findings_(findings) {}
+    Matcher(const Graph& graph, Diagnostics* findings)
+        : GraphMatcher(graph, findings, kHint, "shapes are written with M, N, K, experts, tokens and second_tokens") {}
 
     std::optional<GroupedPattern> run() {
-        const std::size_t before = findings_->size();
         matmul();
         for (std::size_t i = 1; i < graph_.ops.size(); ++i) pointwise(i);
-        if (graph_.output != value_) {
-            report(fmt::format("output `{}` is not the result of the last op, `{}`", graph_.output, value_),
-                   "/graph/output", "a kernel has one output: the last result of the chain");
-        }
+        check_output(value_);
         pattern_.output = graph_.output;
         pattern_.output_dtype = graph_.output_dtype;
-        inputs();
-        if (findings_->size() != before) return std::nullopt;
+        check_inputs(used_);
+        if (reported()) return std::nullopt;
         return pattern_;
     }
 
 private:
-    void report(std::string message, std::string where, std::string hint) {
-        findings_->push_back({"check_graph", std::move(message), std::move(where), std::move(hint)});
-    }
-    std::string where(std::size_t i) const {
-        const GraphOp& op = graph_.ops[i];
-        return op.source.empty() ? fmt::format("/graph/ops/{}", i) : op.source;
-    }
-
     // An input of op i, of this shape; its name.
     std::string input(std::size_t i, const std::string& name, const char* as, const std::vector<std::string>& dims,
                       const std::string& dtype = "") {
-        used_.insert(name);
-        const GraphTensor* tensor = graph_.find_input(name);
-        if (tensor == nullptr) {
-            report(fmt::format("{} of {} is `{}`, which is not an input of the graph", as, graph_.ops[i].op, name),
-                   where(i), kHint);
-            return name;
-        }
-        std::vector<std::string> got;
-        for (const Expr& e : tensor->shape) got.push_back(e.print());
-        if (got != dims) {
-            report(fmt::format("{} `{}` has shape [{}], {} takes [{}]", as, name, fmt::join(got, ", "),
-                               graph_.ops[i].op, fmt::join(dims, ", ")),
-                   where(i), "shapes are written with M, N, K, experts, tokens and second_tokens");
-        }
+        const GraphTensor* tensor = GraphMatcher::input(name, i, as);
+        if (tensor == nullptr) return name;
+        shape_is(*tensor, dims, i, as);
         if (tensor->shard >= 0) {
             report(fmt::format("{} `{}` is sharded along dim {}", as, name, tensor->shard), where(i),
                    "a grouped matmul takes this rank's rows and experts; declare it without shard");
@@ -97,46 +73,16 @@ private:
 
     void pointwise(std::size_t i) {
         const GraphOp& op = graph_.ops[i];
-        if (kPointwise.count(op.op) == 0) {
-            report(fmt::format("op {} {} `{}` cannot be fused after the grouped_matmul; pointwise ops are {}", i, op.op,
-                               op.result, fmt::join(kPointwise, ", ")),
-                   where(i), kHint);
-            value_ = op.result;
-            return;
-        }
-        const std::size_t count = op.op == "bias" || op.op == "residual" ? 2 : 1;
-        PointwiseOp step{op.op, "", op.value, op.dtype, op.source};
-        if (op.inputs.size() != count) {
-            report(fmt::format("{} takes {} input{}, got {}", op.op, count, count == 1 ? "" : "s", op.inputs.size()),
-                   where(i), "see the op's row in the op reference");
-        } else {
-            if (op.inputs[0] != value_) {
-                report(fmt::format("{} reads `{}`, not the result before it, `{}`", op.op, op.inputs[0], value_),
-                       where(i), "intermediate results are not kept: the ops form one chain");
-            }
+        if (std::optional<PointwiseOp> step = pointwise_step(i, value_, "grouped_matmul")) {
             using Dims = std::vector<std::string>;
-            if (count == 2)
-                step.tensor = input(i, op.inputs[1], op.op.c_str(), op.op == "bias" ? Dims{"N"} : Dims{"M", "N"});
+            if (!step->tensor.empty()) input(i, step->tensor, op.op.c_str(), op.op == "bias" ? Dims{"N"} : Dims{"M", "N"});
+            pattern_.pointwise.push_back(*step);
         }
-        pattern_.pointwise.push_back(step);
         value_ = op.result;
     }
 
-    void inputs() {
-        std::set<std::string> names;
-        for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-            const std::string& name = graph_.inputs[i].name;
-            const std::string at = fmt::format("/graph/inputs/{}", i);
-            if (!names.insert(name).second) report(fmt::format("two inputs are named `{}`", name), at, "rename one");
-            if (used_.count(name) == 0) report(fmt::format("input `{}` is not used by any op", name), at, "remove it");
-        }
-    }
-
-    const Graph& graph_;
-    Diagnostics* findings_;
     GroupedPattern pattern_;
     std::string value_;
-    std::set<std::string> used_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <sstream>
 
@@ -157,5 +158,22 @@ std::string_view word_of(EdgeScope scope) { return find_word(scope); }
 std::string_view word_of(ConsumerKind kind) { return find_word(kind); }
 std::string_view word_of(AgentKind kind) { return find_word(kind); }
 std::string_view word_of(Effect effect) { return find_word(effect); }
+
+std::vector<const AgentDef*> agents_of(const Plan& plan, std::string_view program) {
+    std::vector<const AgentDef*> agents;
+    for (const AgentDef& agent : plan.agents) {
+        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end()) agents.push_back(&agent);
+    }
+    return agents;
+}
+
+std::string agent_names(const Plan& plan, std::string_view program) {
+    std::string names;
+    for (const AgentDef* agent : agents_of(plan, program)) {
+        if (!names.empty()) names += ", ";
+        names += agent->name;
+    }
+    return names;
+}
 
 }  // namespace plait

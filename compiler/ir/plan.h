@@ -1,4 +1,4 @@
-// The Plan: one program per agent, imperative, plain data, printable and parseable without loss (text.h).
+// The Plan: programs that agents run, imperative, plain data, printable and parseable without loss (text.h).
 //
 // A Plan is complete: codegen prints it, statement by statement, and adds nothing that orders. Names are C++
 // identifiers; the emitted source uses the same ones. Sizes that depend on M (rows of the problem, a launch argument)
@@ -6,7 +6,7 @@
 //
 // Names every expression may use: M, the plan's params (further launch arguments), pitches of its strided tensors, rank, world, node, nodes, local,
 // locals (ranks of this node), cta, ctas, epoch (after Enter), the plan's consts and lets, and what the agent's
-// statements declare.
+// statements declare. Programs may also use `warpgroup`, the agent's own number in the CTA.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -133,6 +133,7 @@ struct AgentDef {
     int warp = 0;                // of the warpgroup, for Thread agents
     std::vector<std::string> programs;   // run one after another; a program may be limited to some CTAs
 };
+// Several warpgroups may run one program, and `warpgroup` tells them apart: it is printed and compiled once.
 struct ProgramDef {
     std::string name;            // C++ function; role_agent: intra_comm_pusher
     std::string role;            // compute intra_comm inter_send inter_reduce protocol
@@ -176,5 +177,8 @@ struct Plan {
     std::vector<AgentDef> agents;
     std::vector<ProgramDef> programs;
 };
+
+std::vector<const AgentDef*> agents_of(const Plan& plan, std::string_view program);   // that run it, in the plan's order
+std::string agent_names(const Plan& plan, std::string_view program);                  // consumer0, consumer1; empty: nobody
 
 }  // namespace plait

@@ -60,19 +60,12 @@ struct Activity {
     }
 };
 
-std::string agents_of(const Plan& plan, const std::string& program) {
-    std::vector<std::string> names;
-    for (const AgentDef& agent : plan.agents)
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end())
-            names.push_back(agent.name);
-    return names.empty() ? "no agent" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::string program_line(const Plan& plan, const ProgramDef& program, int width) {
     Activity activity;
     activity.collect(program.body);
+    const std::string agents = agent_names(plan, program.name);
     std::string line = fmt::format("  program {:<{}}  CTAs [{}, {}), {}: {} statements", program.name, width,
-                                   program.first_cta.print(), program.last_cta.print(), agents_of(plan, program.name),
+                                   program.first_cta.print(), program.last_cta.print(), agents.empty() ? "no agent" : agents,
                                    activity.statements);
     if (!activity.waits.empty()) line += fmt::format("; waits for {}", fmt::join(activity.waits, ", "));
     if (!activity.copies.empty()) line += fmt::format("; copies {}", fmt::join(activity.copies, ", "));

@@ -8,6 +8,11 @@
 #include "runtime/base/error.h"
 
 namespace plait {
+
+std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n) {
+    const std::string first = each == 1 ? fmt::format("{}.slot", pipe) : fmt::format("{}.slot * {}", pipe, each);
+    return n == 0 ? fmt::format("{}[{}]", array, first) : fmt::format("{}[{} + {}]", array, first, n);
+}
 namespace {
 
 bool contains(const std::vector<Op>& ops, Op op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); }

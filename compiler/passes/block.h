@@ -1,6 +1,7 @@
 // Block: a list of statements under construction. Signals and waits come from the edge table, fences included, so that
 // a lowering cannot forget one.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "compiler/ir/plan.h"
 
 namespace plait {
+
+// Slot n of the `each` that a stage of ring `pipe` has in a shared array.
+std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n = 0);
 
 class Block {
 public:

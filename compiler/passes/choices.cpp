@@ -10,16 +10,21 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kElement = 2;  // bf16, f16
 constexpr std::int64_t kBoxRowBytes = 128, kBoxBytes = 64 * kBoxRowBytes;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Registers a thread: what setmaxnreg gives, in steps of 8, out of what the launch got: 168 x threads. A loader that runs
-// several roles spills at 40 and, in the largest plans, at 56; consumers with up to 128 registers of accumulator are
-// at ease with 216, and those with more need all that there is.
+// several roles spills at 40 and, in the largest plans, at 56; one that only loads is content with 40, and the consumers
+// have the rest. Consumers with up to 128 registers of accumulator are at ease with 216, and those with more need all that
+// there is.
 void choose_registers(Choices* c) {
+    if (!c->communicates) {
+        c->producer_registers = c->consumers == 3 ? 32 : 40;
+        c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? 232 : 160;
+        return;
+    }
     const bool wide = c->consumer_rows * c->tile_n * (c->pattern.gated ? 2 : 1) > 128 * 128;
     c->producer_registers = c->consumers == 2 && !wide ? 72 : 56;
     c->consumer_registers = c->consumers == 1 ? 240 : c->consumers == 2 ? (wide ? 224 : 216) : 152;
@@ -58,30 +63,15 @@ Choices resolve_choices(const Graph&, const FusedPattern& pattern, const Schedul
                         const Topology& topology, const Target& target) {
     Choices c;
     c.pattern = pattern;
-    c.nodes = topology.nodes;
-    c.locals = topology.gpus_per_node;
-    c.world = c.nodes * c.locals;
-    c.m_max = problem.m_max;
-    c.n = problem.n;
-    c.k = problem.k;
+    c.read_machine(problem, topology);
+    c.read_tile(schedule, problem, pattern.transpose_b);
     c.communicates = pattern.all_gather && c.world > 1;
-
-    c.tile_m = schedule.integer("tile_m");
-    c.tile_n = schedule.integer("tile_n");
-    c.tile_k = schedule.integer("tile_k");
-    c.stages = schedule.integer("stages");
-    c.consumers = schedule.integer("consumer_warpgroups");
-    c.consumer_rows = c.tile_m / c.consumers;
-    c.k_blocks = ceil_div(c.k, c.tile_k);
     c.output_boxes = schedule.integer("output_boxes");
     c.box_cols = kBoxRowBytes / element_bytes(pattern.output_dtype);
-    c.raster_group = schedule.integer("raster_group");
     c.order = schedule.word("order");
     c.cluster = schedule.integer("cluster");
     c.shares_a = c.clustered() && schedule.word("cluster_along") == "n";
     c.shares_b = c.clustered() && !c.shares_a;
-    c.a_stage_bytes = c.tile_m * c.tile_k * kElement;
-    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * c.tile_k * kElement;
 
     c.shard_max = std::max<std::int64_t>(ceil_div(c.m_max, c.world), 1);
     c.chunk_rows = schedule.integer("chunk_rows");

@@ -11,6 +11,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/schedule.h"
 #include "compiler/ir/target.h"
+#include "compiler/passes/kernel_choices.h"
 
 namespace plait {
 
@@ -20,29 +21,21 @@ struct RoleChoice {
     bool active() const { return placement != "none"; }
 };
 
-struct Choices {
+struct Choices : MatmulChoices {
     FusedPattern pattern;
-    std::int64_t world = 1, nodes = 1, locals = 1;
-    std::int64_t m_max = 0, n = 0, k = 0;
     bool communicates = false;  // rows are gathered over more than one rank
 
-    std::int64_t tile_m = 0, tile_n = 0, tile_k = 0, k_blocks = 0, stages = 0;
-    std::int64_t consumers = 0, consumer_rows = 0;  // rows of a tile that one consumer warpgroup computes
     std::int64_t box_cols = 0, output_boxes = 0;    // columns of an output box: 128 bytes a row; boxes of a warpgroup
-    std::int64_t raster_group = 0;
     std::string order;
     std::int64_t cluster = 1;      // CTAs of a cluster, which compute neighbouring tiles
     bool shares_a = false, shares_b = false;  // operand that the CTAs of a cluster load together: one of the two
-    std::int64_t a_stage_bytes = 0, b_stage_bytes = 0;  // b: of one half where the matmul is gated
 
     std::int64_t shard_max = 0, chunk_rows = 0, chunks_max = 0;
     std::int64_t piece_bytes = 0, pieces = 0;
     std::int64_t lag = 0;  // loads run ahead of puts by so many pieces
     RoleChoice intra_comm, inter_send;
 
-    std::int64_t producer_registers = 0, consumer_registers = 0;
-    std::int64_t threads() const { return 128 * (1 + consumers); }
-    std::int64_t stage_bytes() const { return a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes; }
+    std::int64_t stage_bytes() const { return k_boxes * (a_stage_bytes + (pattern.gated ? 2 : 1) * b_stage_bytes); }
     bool clustered() const { return cluster > 1; }
     bool ragged_columns() const { return tile_n % box_cols != 0; }  // the last box of a row is cut at the tile's edge
     bool any(const std::string& placement) const {

@@ -3,26 +3,8 @@
 namespace plait {
 
 void declare_sizes(const Graph& graph, const Target& target, const Choices& c, Plan* plan) {
-    plan->name = graph.name;
-    plan->target = target.arch;
-    plan->world = c.world;
-    plan->nodes = c.nodes;
-    plan->locals = c.locals;
-    plan->m_max = c.m_max;
-    plan->threads = c.threads();
-    plan->producer_registers = c.producer_registers;
-    plan->consumer_registers = c.consumer_registers;
-
-    const std::int64_t col_tiles = (c.n + c.tile_n - 1) / c.tile_n;
-    plan->consts = {{"N", c.n},
-                    {"K", c.k},
-                    {"tile_m", c.tile_m},
-                    {"tile_n", c.tile_n},
-                    {"tile_k", c.tile_k},
-                    {"k_blocks", c.k_blocks},
-                    {"stages", c.stages},
-                    {"col_tiles", col_tiles},
-                    {"raster_group", c.raster_group}};
+    declare_kernel(graph, target, c, plan);
+    plan->consts = c.constants();
     if (c.clustered()) plan->consts.push_back({"cluster", c.cluster});
     // Rows of a transposed a are columns of memory: their pitch must be a multiple of 16 bytes for TMA.
     if (c.pattern.transpose_a) plan->consts.push_back({"m_multiple", 8});

@@ -49,7 +49,7 @@ Plan lower_pattern(const AttentionPattern& pattern, const Graph& graph, const Sc
     attention::declare_memory(choices, &plan);  // shared memory and the hand-overs in it
     attention::declare_agents(choices, &plan);
     attention::lower_loader(choices, &plan);  // tiles, queries, keys, values
-    for (std::int64_t i = 0; i < choices.consumers; ++i) attention::lower_consumer(choices, i, &plan);
+    attention::lower_consumers(choices, &plan);
     return plan;
 }
 

@@ -55,15 +55,16 @@ void wait_for_chunks(Block& b, const Choices& c) {
 }
 
 struct OperandLoad {
-    std::string extent, slot, map, at, z;  // extent of the tile along M or N, and where it starts
+    const char *extent, *array;  // of the tile along M or N; where it goes
+    std::string map, at, z;      // where it starts
 };
 
-// One k block of an operand. k_rows: memory holds k by rows (a transposed, b not): boxes of 64 k x 64 stand side by
-// side. Else k is the inner dimension: one box of 64 k and all of the extent. shared: all CTAs of the cluster load it
-// together.
-void load_operand(Block& b, const Choices& c, bool k_rows, bool shared, const OperandLoad& load) {
-    std::vector<std::string> operands = {"64",    load.extent,  c.pattern.dtype, load.slot,         load.map,
-                                         load.at, "k * tile_k", load.z,          "ab_full[ab.slot]"};
+// One box of 64 of k of an operand. k_rows: memory holds k by rows (a transposed, b not): boxes of 64 k x 64 stand side by
+// side. Else k is the inner dimension: one box of 64 k and all of the extent. shared: all CTAs of the cluster load it together.
+void load_operand(Block& b, const Choices& c, bool k_rows, bool shared, std::int64_t box, const OperandLoad& load) {
+    const std::string k = box == 0 ? "k * tile_k" : fmt::format("k * tile_k + {}", 64 * box);
+    std::vector<std::string> operands = {"64", load.extent, c.pattern.dtype, slot(load.array, "ab", c.k_boxes, box), load.map, load.at, k,
+                                         load.z, "ab_full[ab.slot]"};
     if (!k_rows) std::swap(operands[0], operands[1]), std::swap(operands[5], operands[6]);
     if (shared) operands.insert(operands.begin(), "cluster");
     b.signal(shared ? Op::LoadMulticast : Op::LoadBoxes, std::move(operands), "ab");
@@ -82,12 +83,12 @@ void load_tile(Block& b, const Choices& c) {
     b.for_each("k", "0", "k_blocks", "1", [&](Block& block) {
         block.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
         block.add(Op::BarrierExpect, {"ab_full[ab.slot]", std::to_string(c.stage_bytes())});
-        load_operand(block, c, c.pattern.transpose_a, c.shares_a, {"tile_m", "a_stage[ab.slot]", map, "row", z});
-        load_operand(block, c, !c.pattern.transpose_b, c.shares_b,
-                     {"tile_n", "b_stage[ab.slot]", "b_map[0]", "col", "0"});
-        if (c.pattern.gated)
-            load_operand(block, c, !c.pattern.transpose_b, c.shares_b,
-                         {"tile_n", "up_stage[ab.slot]", "b_map[0]", "col", "1"});
+        const bool b_k_rows = !c.pattern.transpose_b;
+        for (std::int64_t box = 0; box < c.k_boxes; ++box) {
+            load_operand(block, c, c.pattern.transpose_a, c.shares_a, box, {"tile_m", "a_stage", map, "row", z});
+            load_operand(block, c, b_k_rows, c.shares_b, box, {"tile_n", "b_stage", "b_map[0]", "col", "0"});
+            if (c.pattern.gated) load_operand(block, c, b_k_rows, c.shares_b, box, {"tile_n", "up_stage", "b_map[0]", "col", "1"});
+        }
         block.add(Op::Advance, {"ab"});
     });
 }

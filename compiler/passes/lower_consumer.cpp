@@ -55,8 +55,8 @@ private:
             block.wait(Op::BarrierWait, {"ab_full[ab.slot]", "ab.phase"}, "ab");
             block.add(Op::MmaBegin, {"acc"});
             if (c_.pattern.gated) block.add(Op::MmaBegin, {"up"});
-            issue(block, "acc", "b_stage[ab.slot]");
-            if (c_.pattern.gated) issue(block, "up", "up_stage[ab.slot]");
+            issue(block, "acc", "b_stage");
+            if (c_.pattern.gated) issue(block, "up", "up_stage");
             block.add(Op::MmaCommit);
             block.add(Op::MmaWait, {"0", "acc", c_.pattern.gated ? "up" : ""});
             if (c_.clustered())
@@ -67,10 +67,12 @@ private:
         });
     }
 
-    void issue(Block& b, const std::string& acc, const std::string& slot) {
+    void issue(Block& b, const std::string& acc, const char* array) {
         std::vector<std::string> operands = {"tile_n", c_.pattern.transpose_b ? "0" : "1", c_.pattern.dtype, acc,
-                                             "a_stage[ab.slot]", std::to_string(first_row_), slot, "k != 0"};
-        if (c_.pattern.transpose_a) operands.insert(operands.end(), {"", "1"});  // one box of k a slot
+                                             slot("a_stage", "ab", c_.k_boxes), std::to_string(first_row_),
+                                             slot(array, "ab", c_.k_boxes), "k != 0"};
+        if (c_.k_boxes > 1 || c_.pattern.transpose_a) operands.push_back(c_.k_boxes > 1 ? std::to_string(c_.k_boxes) : "");
+        if (c_.pattern.transpose_a) operands.push_back("1");
         b.add(Op::MmaIssue, std::move(operands));
     }
 

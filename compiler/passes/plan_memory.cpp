@@ -34,9 +34,10 @@ void plan_memory(const Choices& c, Plan* plan) {
         place_in_workspace(plan);
     }
 
-    plan->shared.push_back({"a_stage", c.a_stage_bytes, c.stages, 1024});
-    plan->shared.push_back({"b_stage", c.b_stage_bytes, c.stages, 1024});
-    if (c.pattern.gated) plan->shared.push_back({"up_stage", c.b_stage_bytes, c.stages, 1024});
+    const std::int64_t slots = c.stages * c.k_boxes;
+    plan->shared.push_back({"a_stage", c.a_stage_bytes, slots, 1024});
+    plan->shared.push_back({"b_stage", c.b_stage_bytes, slots, 1024});
+    if (c.pattern.gated) plan->shared.push_back({"up_stage", c.b_stage_bytes, slots, 1024});
     plan->shared.push_back({"c_box", 64 * 128, c.output_boxes * c.consumers, 1024});
     if (c.any("warp")) plan->shared.push_back({"piece", c.piece_bytes, c.pieces, 128});
     if (c.communicates) plan->shared.push_back({"tile_slot", 8, 2, 16});

@@ -1,5 +1,4 @@
-// Attention: a consumer warpgroup computes 64 rows, keys and batch are launch arguments with a limit, and coordinates fit
-// into TMA's.
+// Attention: a consumer warpgroup computes 64 rows, tiles and coordinates fit into 32 bits.
 #include <fmt/format.h>
 
 #include "compiler/verify/rules.h"
@@ -8,7 +7,6 @@ namespace plait {
 namespace {
 
 constexpr double kMaxTiles = 0x7fffffff;  // raster_row and raster_col divide 32-bit numbers
-constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates are 32-bit, cuTensorMapEncodeTiled
 
 class Attention {
 public:
@@ -16,7 +14,7 @@ public:
 
     Diagnostics run() {
         tiles();
-        limits();
+        sizes();
         return std::move(findings_);
     }
 
@@ -36,21 +34,8 @@ private:
                    "/schedule/tile_m", "use 64, 128 or 192");
     }
 
-    void limits() {
+    void sizes() {
         const auto& limits = r_.problem.limits;
-        for (const char* name : {"keys", "batch"}) {
-            if (limits.count(name) == 0)
-                report(fmt::format("the problem has no limit for `{}`, a launch argument of attention", name),
-                       fmt::format("/problem/limits/{}", name), "give the largest value of any launch");
-        }
-        for (const auto& [name, value] : limits) {
-            const std::string at = "/problem/limits/" + name;
-            if (name != "keys" && name != "batch") {
-                report(fmt::format("attention has no launch argument `{}`", name), at, "remove it; it has M, keys and batch");
-            } else if (value < 1 || value > kMaxTmaCoordinate) {
-                report(fmt::format("{} = {} is outside of 1..2^31 - 1", name, value), at, "TMA coordinates are 32-bit");
-            }
-        }
         const auto limit = [&](const char* name) { return limits.count(name) ? double(limits.at(name)) : 1.0; };
         const double tiles = limit("batch") * double(p_.heads) * double((r_.problem.m_max + 63) / 64);
         if (tiles > kMaxTiles)

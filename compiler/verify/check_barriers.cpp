@@ -22,11 +22,12 @@ Diagnostics check_barriers(const Plan& plan) {
                 if (!s.has("bar") || ref_name(s.expr("bar")) != barrier.name) continue;
                 waited = waited || s.op == Op::BarrierWait;
                 if (s.op != Op::BarrierArrive && s.op != Op::ClusterArrive && s.op != Op::BarrierExpect) continue;
-                if (step.agent == nullptr) continue;
                 if (s.op == Op::ClusterArrive) senders = constant_value(plan, s.expr("ctas"));
-                // Bytes are expected by one thread, also of a warpgroup.
-                const bool thread = step.agent->kind == AgentKind::Thread || s.op == Op::BarrierExpect;
-                (thread ? threads : warpgroups).insert(step.agent->name);
+                for (const AgentDef* agent : agents_of(plan, step.program->name)) {
+                    // Bytes are expected by one thread, also of a warpgroup.
+                    const bool thread = agent->kind == AgentKind::Thread || s.op == Op::BarrierExpect;
+                    (thread ? threads : warpgroups).insert(agent->name);
+                }
             }
         }
         const std::string where = "barrier " + barrier.name;

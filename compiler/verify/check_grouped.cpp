@@ -1,15 +1,10 @@
-// Grouped matmul: operands of one 16-bit dtype, a limit for each launch argument, tiles that a gather can copy.
+// Grouped matmul: operands of one 16-bit dtype, tiles that a gather can copy.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <set>
 
 #include "compiler/verify/rules.h"
 
 namespace plait {
 namespace {
-
-constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates and row indices are 32-bit
 
 class Grouped {
 public:
@@ -17,7 +12,6 @@ public:
 
     Diagnostics run() {
         dtypes();
-        limits();
         const std::int64_t stages = r_.schedule.integer("stages");
         if (p_.gathers() && r_.schedule.is_set("stages") && stages < 3)
             report(fmt::format("stages = {}: gathered rows are announced 2 blocks late, which leaves none in flight",
@@ -44,26 +38,6 @@ private:
             if (!op.tensor.empty() && dtype(op.tensor) == "i32")
                 report(fmt::format("{} `{}` has dtype i32", op.function, op.tensor), "/graph/ops",
                        "use bf16, f16 or f32");
-        }
-    }
-
-    void limits() {
-        std::set<std::string> names = {"experts"};
-        if (p_.gathers()) names.insert("tokens");
-        if (!p_.second.empty()) names.insert("second_tokens");
-        const auto& limits = r_.problem.limits;
-        for (const std::string& name : names) {
-            if (limits.count(name) == 0)
-                report(fmt::format("the problem has no limit for `{}`, a launch argument of grouped_matmul", name),
-                       fmt::format("/problem/limits/{}", name), "give the largest value of any launch");
-        }
-        for (const auto& [name, value] : limits) {
-            const std::string at = "/problem/limits/" + name;
-            if (names.count(name) == 0)
-                report(fmt::format("this grouped_matmul has no launch argument `{}`", name), at,
-                       fmt::format("remove it; it has M and {}", fmt::join(names, ", ")));
-            else if (value < 1 || value > kMaxTmaCoordinate)
-                report(fmt::format("{} = {} is outside of 1..2^31 - 1", name, value), at, "coordinates are 32-bit");
         }
     }
 

@@ -1,7 +1,7 @@
 // Every name resolves to one definition, and none is declared twice where both are seen.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <set>
 
 #include "compiler/verify/rules.h"
@@ -12,6 +12,7 @@ namespace plait {
 namespace {
 
 const std::set<std::string> kLaunchNames = {"M", "rank", "world", "node", "nodes", "local", "locals", "cta", "ctas"};
+const std::string kWarpgroup = "warpgroup";  // a name of programs alone
 const std::set<std::string> kTraceKinds = {"idle", "wait", "load",  "compute", "store",
                                            "push", "send", "relay", "arrived"};
 
@@ -34,7 +35,7 @@ private:
     void define(const std::string& name, const char* what) {
         if (!is_identifier(name))
             report(fmt::format("{} `{}` is not an identifier", what, name), what, "names become C++ identifiers");
-        else if (kLaunchNames.count(name) || !defined_.insert(name).second)
+        else if (kLaunchNames.count(name) || name == kWarpgroup || !defined_.insert(name).second)
             report(fmt::format("{} `{}` is declared twice", what, name), what, "rename one");
     }
 
@@ -100,10 +101,8 @@ private:
     }
 
     void programs() {
-        std::map<std::string, int> runs;
         for (const AgentDef& agent : plan_.agents) {
             for (const std::string& program : agent.programs) {
-                runs[program] += 1;
                 bool known = false;
                 for (const ProgramDef& p : plan_.programs) known = known || p.name == program;
                 if (!known)
@@ -112,14 +111,23 @@ private:
             }
         }
         for (const ProgramDef& program : plan_.programs) {
-            if (runs[program.name] != 1) {
-                report(fmt::format("program {} is run by {} agents", program.name, runs[program.name]),
-                       "program " + program.name, "list it in one agent");
-            }
+            run_by(program);
             expression(program.first_cta, globals_, "program " + program.name);
             expression(program.last_cta, globals_, "program " + program.name);
             number_ = 0;
-            body(program.body, globals_, {}, program.name);
+            std::set<std::string> names = globals_;
+            names.insert(kWarpgroup);
+            body(program.body, names, {}, program.name);
+        }
+    }
+
+    void run_by(const ProgramDef& program) {
+        const std::vector<const AgentDef*> agents = agents_of(plan_, program.name);
+        const bool warpgroups = std::all_of(agents.begin(), agents.end(),
+                                            [](const AgentDef* agent) { return agent->kind == AgentKind::Warpgroup; });
+        if (agents.empty() || (agents.size() > 1 && !warpgroups)) {
+            report(fmt::format("program {} is run by {} agents", program.name, agents.size()), "program " + program.name,
+                   "list it in one agent, or in warpgroups alone");
         }
     }
 

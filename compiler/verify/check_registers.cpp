@@ -1,6 +1,8 @@
 // setmaxnreg shares the register file between one producer and the consumer warpgroups; accumulators fit into theirs.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/verify/rules.h"
 #include "compiler/verify/walk.h"
 
@@ -10,6 +12,9 @@ namespace {
 constexpr std::int64_t kWarpgroup = 128;
 constexpr std::int64_t kMaxAccumulator =
     192;  // registers a thread; beyond it ptxas spills next to addresses and pointwise values
+// ptxas allocates one instruction within what the launch gives a thread, not what setmaxnreg gives later: wgmma of n columns
+// names n / 2 registers, and some more (C7602: 208 columns want 130).
+constexpr std::int64_t kBesideInstruction = 26;
 constexpr std::int64_t kOverhead = 32;  // addresses, descriptors, pointwise values, row vectors
 
 // What a program keeps in registers at once: accumulators, and register operands of 16-bit elements. They live to the end of
@@ -42,6 +47,10 @@ void check_sum(const Plan& plan, const ProgramDef& program, Diagnostics* finding
                          "program " + program.name, "use fewer consumer_warpgroups, a smaller tile, or an overlap with one operand"});
 }
 
+std::int64_t launch_registers(const Plan& plan, const Target& target) {
+    return target.registers_per_sm / std::max<std::int64_t>(plan.threads, 1) / 8 * 8;
+}
+
 void check_split(const Plan& plan, const Target& target, Diagnostics* findings) {
     const std::int64_t consumers = plan.threads / kWarpgroup - 1;
     if (plan.threads <= 0 || plan.threads % kWarpgroup != 0 || consumers < 1) {
@@ -59,7 +68,7 @@ void check_split(const Plan& plan, const Target& target, Diagnostics* findings) 
     const std::int64_t used = kWarpgroup * (plan.producer_registers + consumers * plan.consumer_registers);
     // setmaxnreg hands out what the launch got, in steps of 8 a thread, not the whole register file (24/240 starts at 384
     // threads, 32/240 never does).
-    const std::int64_t pool = target.registers_per_sm / plan.threads / 8 * 8 * plan.threads;
+    const std::int64_t pool = launch_registers(plan, target) * plan.threads;
     if (used > pool) {
         findings->push_back(
             {"check_registers",
@@ -86,6 +95,13 @@ Diagnostics check_registers(const Plan& plan, const Target& target) {
                      fmt::format("accumulator of {} x {}: wgmma makes multiples of 64 x 8, up to 256 columns", rows,
                                  cols),
                      step.where(), "change tile_m or tile_n"});
+                continue;
+            }
+            if (cols / 2 + kBesideInstruction > launch_registers(plan, target)) {
+                findings.push_back({"check_registers",
+                                    fmt::format("a matrix instruction of {} columns takes {} registers, a launch of {} threads gives {}",
+                                                cols, cols / 2 + kBesideInstruction, plan.threads, launch_registers(plan, target)),
+                                    step.where(), "use a smaller tile_n or fewer consumer_warpgroups"});
                 continue;
             }
             const std::int64_t needed = rows * cols / kWarpgroup;

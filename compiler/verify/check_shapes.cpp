@@ -6,8 +6,7 @@
 namespace plait {
 namespace {
 
-constexpr std::int64_t kGranule = 8;                    // 16-bit elements in 16 bytes
-constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates are 32-bit, cuTensorMapEncodeTiled
+constexpr std::int64_t kGranule = 8;  // 16-bit elements in 16 bytes
 
 }  // namespace
 

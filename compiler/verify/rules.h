@@ -13,6 +13,8 @@ struct Request {
     const Target& target;
 };
 
+inline constexpr std::int64_t kMaxTmaCoordinate = 0x7fffffff;  // coordinates are 32-bit, cuTensorMapEncodeTiled
+
 // on the request
 Diagnostics check_graph(const Request& request);   // the graph can be fused
 Diagnostics check_dtypes(const Request& request);  // of tensors and the output
@@ -20,9 +22,10 @@ Diagnostics check_shapes(const Request& request);  // M, N, K
 Diagnostics check_roles(const Request& request);   // placements fit topology and target, every role has work
 Diagnostics check_tiles(const Request& request);   // tile knobs fit each other
 Diagnostics check_pieces(const Request& request);  // copy buffers fit the operand slots they share
-Diagnostics check_grouped(const Request& request); // a grouped matmul's operands, limits and tiles
-Diagnostics check_cluster(const Request& request);   // CTAs of a cluster keep step, and one fits on the target
-Diagnostics check_attention(const Request& request);  // attention: tile knobs fit each other, launch arguments have limits
+Diagnostics check_limits(const Request& request);  // launch arguments beside M have a limit
+Diagnostics check_grouped(const Request& request); // a grouped matmul's operands and tiles
+Diagnostics check_cluster(const Request& request);  // CTAs of a cluster keep step, and one fits on the target
+Diagnostics check_attention(const Request& request);  // attention: tile knobs fit each other, sizes fit 32 bits
 
 // on the plan
 Diagnostics check_names(const Plan& plan);                            // every name resolves, none is declared twice

@@ -14,8 +14,8 @@ Diagnostics verify_request(const Graph& graph, const Schedule& schedule, const P
                            const Topology& topology, const Target& target) {
     const Request request{graph, schedule, problem, topology, target};
     Diagnostics all;
-    for (auto rule : {check_graph, check_dtypes, check_shapes, check_roles, check_tiles, check_pieces, check_attention,
-                      check_grouped, check_cluster})
+    for (auto rule :
+         {check_graph, check_dtypes, check_shapes, check_roles, check_tiles, check_pieces, check_limits, check_attention, check_grouped, check_cluster})
         append(&all, rule(request));
     return all;
 }

@@ -35,7 +35,8 @@ std::vector<std::vector<Step>> walk(const Plan& plan) {
     for (const ProgramDef& program : plan.programs) {
         Step step;
         step.program = &program;
-        step.agent = agent_of(plan, program.name);
+        const std::vector<const AgentDef*> agents = agents_of(plan, program.name);
+        if (!agents.empty()) step.agent = agents.front();
         programs.emplace_back();
         collect(program.body, step, &programs.back());
     }
@@ -43,13 +44,6 @@ std::vector<std::vector<Step>> walk(const Plan& plan) {
 }
 
 std::string mnemonic(const Step& step) { return op_spec(step.statement->op).mnemonic; }
-
-const AgentDef* agent_of(const Plan& plan, const std::string& program) {
-    for (const AgentDef& agent : plan.agents) {
-        if (std::find(agent.programs.begin(), agent.programs.end(), program) != agent.programs.end()) return &agent;
-    }
-    return nullptr;
-}
 
 const SharedDef* find_shared(const Plan& plan, const std::string& name) { return find_named(plan.shared, name); }
 const BarrierDef* find_barrier(const Plan& plan, const std::string& name) { return find_named(plan.barriers, name); }

@@ -9,7 +9,7 @@ namespace plait {
 
 struct Step {
     const ProgramDef* program = nullptr;
-    const AgentDef* agent = nullptr;  // nullptr where no agent runs the program
+    const AgentDef* agent = nullptr;  // nullptr where no agent runs the program; the first where warpgroups share it
     const Statement* statement = nullptr;
     int number = 0;  // in the program, from 1, in print order
     int depth = 0;
@@ -20,7 +20,6 @@ struct Step {
 std::vector<std::vector<Step>> walk(const Plan& plan);
 std::string mnemonic(const Step& step);
 
-const AgentDef* agent_of(const Plan& plan, const std::string& program);
 const SharedDef* find_shared(const Plan& plan, const std::string& name);
 const BarrierDef* find_barrier(const Plan& plan, const std::string& name);
 const BufferDef* find_buffer(const Plan& plan, const std::string& name);

@@ -21,10 +21,10 @@ HostModule load_host_code(const Artifact& artifact);
 
 // (pointer, dtype, shape, pitch in bytes or 0): plait.tensor.View.as_tuple()
 using TensorTuple = std::tuple<std::uintptr_t, std::string, std::vector<std::int64_t>, std::int64_t>;
-inline RankTensors to_rank_tensors(const std::vector<TensorTuple>& tuples) {
+inline RankTensors to_rank_tensors(std::vector<TensorTuple> tuples) {
     RankTensors tensors;
-    for (const auto& [pointer, dtype, shape, pitch] : tuples)
-        tensors.push_back({reinterpret_cast<void*>(pointer), dtype, shape, pitch});
+    for (auto& [pointer, dtype, shape, pitch] : tuples)
+        tensors.push_back({reinterpret_cast<void*>(pointer), std::move(dtype), std::move(shape), pitch});
     return tensors;
 }
 

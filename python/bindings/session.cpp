@@ -108,9 +108,9 @@ void bind_session(nb::module_& module) {
     session
         .def("attach", &Session::attach, "artifact"_a, nb::call_guard<nb::gil_scoped_release>())
         .def("launch",
-             [](Session& session, int artifact, std::int64_t m, const std::vector<TensorTuple>& tensors, std::uintptr_t stream) {
+             [](Session& session, int artifact, std::int64_t m, std::vector<TensorTuple> tensors, std::uintptr_t stream) {
                  nb::gil_scoped_release release;
-                 session.launch(artifact, m, to_rank_tensors(tensors), reinterpret_cast<void*>(stream));
+                 session.launch(artifact, m, to_rank_tensors(std::move(tensors)), reinterpret_cast<void*>(stream));
              },
              "artifact"_a, "m"_a, "tensors"_a, "stream"_a)
         .def("check", &Session::check, nb::call_guard<nb::gil_scoped_release>())

@@ -22,7 +22,7 @@ from . import _core
 from .errors import ArgumentError
 from .language import Trace
 from .session import Report, Session, SimSession
-from .tensor import View, empty, is_torch, view
+from .tensor import View, address, empty, is_torch, layout_key, view
 
 _SMALLEST_M_RANGE = 256
 _SMALLEST_BATCH_RANGE = 16
@@ -87,12 +87,12 @@ class Call:
 
 @dataclass
 class Warm:
-    """What a call with CUDA tensors of known shapes needs: nothing is traced or measured again."""
+    """What a Session's call with tensors of known shapes needs: nothing is traced, measured or looked at again but addresses."""
 
     compiled: Compiled
     m: int
     order: list[int]                    # argument number of each of the artifact's tensors, -1 - n: output n
-    folded: list[bool]                  # of each of the artifact's tensors
+    layouts: list[tuple[Any, ...]]      # of each of the artifact's tensors: what stands behind the address in View.as_tuple
     out_shapes: list[tuple[int, ...]]
     out_dtypes: list[str]
 
@@ -168,24 +168,25 @@ class JitFunction:
             for name, _, output in compiled.artifact.tensors:
                 order.append(-1 - outputs if output else self._names.index(name))
                 outputs += output
+            given = [made[-1 - i] if i < 0 else view(args[i]) for i in order]
             folds = [any(compiled.folded) if i < 0 else compiled.folded[i] for i in order]
+            layouts = [(v.folded() if fold else v).as_tuple()[1:] for v, fold in zip(given, folds)]
             self._warm[session][self._shapes_of(args, out, m)] = Warm(
-                compiled, sizes["M"], order, folds, [v.shape for v in made], [v.dtype for v in made])
+                compiled, sizes["M"], order, layouts, [v.shape for v in made], [v.dtype for v in made])
         return result
 
     @staticmethod
     def _shapes_of(args: tuple[Any, ...], out: Any, m: int | None) -> tuple[Any, ...]:
         """Everything of a call that the checks and the compiled signature depend on, but for the pointers."""
         tensors = args if out is None else (*args, *as_tuple(out))
-        return (m, out is None,
-                *((t.shape, t.dtype, t.device, t.stride()) if is_torch(t) else None for t in tensors))
+        return (m, out is None, *[layout_key(t) for t in tensors])
 
     @staticmethod
     def _launch_warm(warm: Warm, args: tuple[Any, ...], session: Any, out: Any) -> Any:
         results = as_tuple(out) if out is not None else tuple(
             empty(shape, dtype, args[0]) for shape, dtype in zip(warm.out_shapes, warm.out_dtypes))
-        views = [view(results[-1 - i] if i < 0 else args[i]) for i in warm.order]
-        session.launch(warm.compiled.artifact, warm.m, [v.folded() if fold else v for v, fold in zip(views, warm.folded)])
+        tensors = [results[-1 - i] if i < 0 else args[i] for i in warm.order]
+        session.enqueue(warm.compiled.artifact, warm.m, [(address(t), *layout) for t, layout in zip(tensors, warm.layouts)], tensors)
         return results if len(results) > 1 else results[0]
 
     def _as_list(self, name: str, value: Any, session: Any) -> list[Any]:

@@ -215,16 +215,20 @@ class Session:
     def launch(self, artifact: _core.Artifact, m: int, tensors: list[View]) -> None:
         """One launch: on a GPU enqueued on torch's current stream and not finished on return; on the CPU finished."""
         self.load(artifact)
+        self.enqueue(artifact, m, [t.as_tuple() for t in tensors], [t.owner for t in tensors])
+
+    def enqueue(self, artifact: _core.Artifact, m: int, tensors: list[tuple[Any, ...]], owners: list[Any]) -> None:
+        """`launch` of a loaded artifact, with tensors as View.as_tuple and whose memory they are."""
         stream = 0
         if self.device is not None:
             import torch
 
             current = torch.cuda.current_stream(self.device)
             stream = current.cuda_stream
-            for tensor in tensors:   # the allocator must not hand the memory on before the launch has run
-                if is_torch(tensor.owner):
-                    tensor.owner.record_stream(current)
-        self._live().launch(self._handles[artifact.key], m, [t.as_tuple() for t in tensors], stream)
+            for owner in owners:   # the allocator must not hand the memory on before the launch has run
+                if is_torch(owner):
+                    owner.record_stream(current)
+        self._live().launch(self._handles[artifact.key], m, tensors, stream)
 
     def check(self) -> None:
         """Raises StallError where a launch was given up, by this rank or by a peer: the first cause with rank, role, tile,

@@ -5,6 +5,7 @@ bf16 has no numpy dtype: a numpy array of uint16 is taken as the bit patterns of
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,9 +68,26 @@ class View:
         return replace(self, shape=(rows, self.shape[-1]), strides=(pitch, 1))
 
 
+@functools.cache
+def _is_torch_tensor(kind: type) -> bool:
+    return kind.__module__.split(".")[0] == "torch" and hasattr(kind, "data_ptr")
+
+
 def is_torch(value: Any) -> bool:
     """True for a torch tensor; torch is not imported for the question."""
-    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
+    return _is_torch_tensor(type(value))
+
+
+def address(value: Any) -> int:
+    """Of the first element of a torch tensor or numpy array."""
+    return value.data_ptr() if is_torch(value) else value.ctypes.data
+
+
+def layout_key(value: Any) -> Any:
+    """Equal for two tensors that differ in nothing but address and contents; None for what is no tensor."""
+    if is_torch(value):
+        return value.shape, value.dtype, value.device, value.stride()
+    return (value.shape, value.dtype, value.strides) if isinstance(value, np.ndarray) else None
 
 
 def view(value: Any, name: str = "tensor") -> View:

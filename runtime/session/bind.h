@@ -1,5 +1,5 @@
-// Turns a manifest, one rank's tensors and M into the bytes of the kernel's Args. Shared by the simulated and the CUDA
-// Session; only the encoding of a tensor map differs.
+// What a manifest says of one rank's launch: shapes, launch arguments, tensor maps. Shared by the simulated and the real Sessions; only
+// the encoding of a tensor map differs. argument_binder.h makes the kernel's arguments of it.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,6 +16,8 @@ struct RankPlace {
 };
 RankPlace place_of(int rank, int nodes, int gpus_per_node);
 
+std::int64_t bytes_of_dtype(const std::string& dtype);  // ArgumentError: not known
+std::int64_t elements_of(const std::vector<std::int64_t>& shape);
 // From its first byte to its last, gaps between rows included.
 std::uint64_t bytes_spanned(const TensorView& view);
 // Fills the tensor's elements with bytes 0xff, a NaN of every dtype, by set(first byte, bytes): in one piece, or row by row
@@ -36,6 +38,8 @@ TensorMap encode_host_map(const MapRequest& request);
 
 // Refuses an artifact of another ABI version or another world. ArgumentError.
 void check_artifact(const Manifest& manifest, const RankPlace& place);
+// That, and M. ArgumentError.
+void check_launch(const Manifest& manifest, const RankPlace& place, std::int64_t m);
 // Launch arguments beside M, by name.
 using Params = std::map<std::string, std::int64_t>;
 // Their values, read off the given tensors: wherever a tensor's extent is exactly a param's name. ArgumentError: two
@@ -44,11 +48,6 @@ Params infer_params(const Manifest& manifest, const RankTensors& tensors);
 // What all ranks must agree on for one launch, in kSignatureBits: the artifact, M and the params. Where only M differs,
 // values less than 2^kSignatureBits apart never look alike.
 std::uint64_t launch_signature(const Manifest& manifest, std::int64_t m, const Params& params = {});
-// Tensors against the manifest (ArgumentError: name, expected and given shape, dtype), M against m_max.
-void check_tensors(const Manifest& manifest, const RankPlace& place, std::int64_t m, const RankTensors& tensors);
-// Checks them, too. Fills Launch::signature in.
-std::vector<unsigned char> bind_arguments(const Manifest& manifest, const Launch& launch, const RankPlace& place,
-                                          const RankTensors& tensors, const EncodeMap& encode);
 // Shapes of this rank's tensors for a given M and params.
 std::vector<std::vector<std::int64_t>> tensor_shapes(const Manifest& manifest, const RankPlace& place, std::int64_t m,
                                                      const Params& params = {});

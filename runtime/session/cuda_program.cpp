@@ -25,7 +25,7 @@ void check_arch(const Driver& driver, const Manifest& manifest, cu::Device devic
 
 CudaProgram::CudaProgram(std::shared_ptr<const Driver> driver, const Artifact& artifact, const RankPlace& place,
                          const CtaBudget& budget)
-    : driver_(std::move(driver)), manifest_(artifact.manifest), budget_(budget), ctas_(budget.ctas) {
+    : driver_(std::move(driver)), manifest_(artifact.manifest), binder_(manifest_, place), budget_(budget), ctas_(budget.ctas) {
     check_artifact(manifest_, place);
     check_arch(*driver_, manifest_, budget_.device);
     if (manifest_.min_ctas > budget_.ctas) {

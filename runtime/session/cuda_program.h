@@ -5,7 +5,7 @@
 
 #include "runtime/artifact/artifact.h"
 #include "runtime/device/driver.h"
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 
 namespace plait {
 
@@ -29,6 +29,7 @@ public:
 
     const Manifest& manifest() const { return manifest_; }
     void launch(const std::vector<unsigned char>& args, cu::Stream stream) const;
+    ArgumentBinder& binder() { return binder_; }
 
     std::uint64_t area_offset = 0;  // in every rank's workspace
 
@@ -40,6 +41,7 @@ private:
 
     std::shared_ptr<const Driver> driver_;
     Manifest manifest_;
+    ArgumentBinder binder_;
     CtaBudget budget_;
     int ctas_ = 0;  // of a launch: whole clusters, as many as run at once
     cu::Module module_ = nullptr;

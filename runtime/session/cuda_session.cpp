@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/session/attach_agreement.h"
 
 namespace plait {
 namespace {
@@ -193,27 +194,8 @@ int CudaSession::attach(const Artifact& artifact) {
     const std::lock_guard lock(mutex_);
     const ContextScope current(*driver_, context_->get());
     std::unique_ptr<CudaProgram> program;
-    std::exception_ptr own_failure;
-    const std::string loaded = outcome_of([&] {
-        try {
-            program = std::make_unique<CudaProgram>(driver_, artifact, place_, budget_);
-        } catch (const Error&) {
-            own_failure = std::current_exception();
-            throw;
-        }
-        return fmt::format("{} {} {}", artifact.manifest.semantics, artifact.manifest.workspace_bytes, next_area_);
-    });
-    const std::vector<std::string> outcomes = group_.all_gather("attach", loaded);
-    if (own_failure) std::rethrow_exception(own_failure);
-    throw_failures(outcomes, fmt::format("attaching {}", artifact.manifest.name));
-    for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-        if (outcomes[rank] == loaded) continue;
-        throw ArgumentError(
-            fmt::format(
-                "rank {} attaches another artifact than rank {}: `{}` and `{}` (semantics, workspace bytes, area)",
-                rank, place_.rank, outcomes[rank], loaded),
-            "attach the same artifacts in the same order on all ranks");
-    }
+    agree_on_artifact(group_, artifact.manifest, next_area_,
+                      [&] { program = std::make_unique<CudaProgram>(driver_, artifact, place_, budget_); });
     // An area also says which artifact a record is of: none is empty.
     const std::uint64_t bytes = std::max<std::uint64_t>(artifact.manifest.workspace_bytes, 1);
     workspace_->grow(next_area_ + bytes);

@@ -17,7 +17,7 @@
 #include "runtime/session/rank_group.h"
 #include "runtime/session/rank_hello.h"
 #include "runtime/session/session.h"
-#include "runtime/session/stall_report.h"
+#include "runtime/session/session_failure.h"
 
 namespace plait {
 
@@ -62,12 +62,9 @@ private:
     bool given_up(const Snapshot& seen) const;
     Snapshot wait_for_record(Snapshot seen);
     StallRecord first_cause(const Snapshot& seen) const;
-    StallPlaces stall_places(const Snapshot& seen) const;
     void tell_peers(StallRecord record);
-    [[noreturn]] void fail(const StallStory& story);
     void invalidate_outputs(const CudaProgram& program, const RankTensors& tensors, cu::Stream stream) noexcept;
     HostLines* lines() const;
-    void set_abort(AbortCause cause);
     bool host_aborted() const;
 
     Topology topology_;
@@ -90,8 +87,8 @@ private:
     std::vector<std::unique_ptr<CudaProgram>> programs_;
     std::uint64_t next_area_ = 0;
     std::uint64_t launches_ = 0;
-    std::atomic<bool> told_{false};        // peers have been told of this rank's abort
-    std::unique_ptr<StallError> failure_;  // what the Session died of; thrown again by every later call
+    std::atomic<bool> told_{false};  // peers have been told of this rank's abort
+    SessionFailure failure_;
     mutable std::mutex mutex_;
 };
 

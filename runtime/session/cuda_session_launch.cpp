@@ -36,17 +36,17 @@ void CudaSession::launch(int artifact, std::int64_t m, const RankTensors& tensor
             fmt::format("artifact {} is not attached to this session, which has {}", artifact, programs_.size()),
             "attach it before the first launch, outside of any capture");
     }
-    const CudaProgram& program = *programs_[artifact];
+    CudaProgram& program = *programs_[artifact];
     const auto stream = static_cast<cu::Stream>(stream_handle);
     const ContextScope current(*driver_, context_->get());
     if (failure_ || host_aborted() || (network_ && network_->failed())) {
-        check_tensors(program.manifest(), place_, m, tensors);
+        program.binder().check(m, tensors);
         invalidate_outputs(program, tensors, stream);
         check_locked();
     }
     const std::vector<unsigned char> args =
-        bind_arguments(program.manifest(), launch_of(program, m), place_, tensors,
-                       [this](const MapRequest& request) { return encode_cuda_map(*driver_, request); });
+        program.binder().bind(launch_of(program, m), tensors,
+                              [this](const MapRequest& request) { return encode_cuda_map(*driver_, request); });
     // A kernel that touches no state of the session needs no order; in a graph each event is a node and costs microseconds.
     const bool chained = program.manifest().session_state;
     cu::CaptureStatus capture = cu::CaptureStatus::None;

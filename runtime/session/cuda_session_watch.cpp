@@ -14,20 +14,12 @@ namespace {
 // How long an agent that gives up may take to say why, and a kernel that has been told to leave to do so.
 constexpr std::chrono::milliseconds kRecordTimeout{500}, kLeaveTimeout{1500};
 
-bool filled(const StallRecord& record) { return record.taken >= kStallFilled; }
-
 }  // namespace
 
 HostLines* CudaSession::lines() const { return reinterpret_cast<HostLines*>(pinned_->host()); }
 
 bool CudaSession::host_aborted() const {
     return std::atomic_ref<u64>(lines()->abort).load(std::memory_order_acquire) != 0;
-}
-
-// The first cause stays.
-void CudaSession::set_abort(AbortCause cause) {
-    u64 none = 0;
-    std::atomic_ref<u64>(lines()->abort).compare_exchange_strong(none, static_cast<u64>(cause));
 }
 
 // DeviceState, then the Session's area of this rank's workspace, from `told` on.
@@ -66,8 +58,8 @@ CudaSession::Snapshot CudaSession::wait_for_record(Snapshot seen) {
     const auto complete = [](const Snapshot& s) {
         const StallRecord& record = s.state.stall;
         if (record.taken == 0) return true;  // no kernel was there to write one
-        if (!filled(record)) return false;
-        return record.cause != static_cast<u64>(AbortCause::Disagree) || filled(s.told[record.peer]);
+        if (!is_filled(record)) return false;
+        return record.cause != static_cast<u64>(AbortCause::Disagree) || is_filled(s.told[record.peer]);
     };
     for (seen = read_snapshot(); !complete(seen) && within(kLeaveTimeout + kRecordTimeout); seen = read_snapshot())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -75,24 +67,10 @@ CudaSession::Snapshot CudaSession::wait_for_record(Snapshot seen) {
 }
 
 StallRecord CudaSession::first_cause(const Snapshot& seen) const {
-    if (filled(seen.state.stall)) return seen.state.stall;
-    if (seen.told_by != 0 && seen.told_by <= seen.told.size() && filled(seen.told[seen.told_by - 1]))
+    if (is_filled(seen.state.stall)) return seen.state.stall;
+    if (seen.told_by != 0 && seen.told_by <= seen.told.size() && is_filled(seen.told[seen.told_by - 1]))
         return seen.told[seen.told_by - 1];
-    StallRecord record = {};
-    record.taken = kStallFilled;
-    record.cause = std::atomic_ref<u64>(lines()->abort).load(std::memory_order_acquire);
-    record.rank = static_cast<u64>(place_.rank);
-    return record;
-}
-
-StallPlaces CudaSession::stall_places(const Snapshot& seen) const {
-    StallPlaces places;
-    places.world = static_cast<u64>(place_.world);
-    for (const auto& program : programs_) places.areas.push_back({&program->manifest(), program->area_offset});
-    places.entry_deadline_ns = options_.entry_deadline_ns;
-    places.wait_deadline_ns = options_.wait_deadline_ns;
-    places.told = seen.told;
-    return places;
+    return host_record(place_.rank, AbortCause{std::atomic_ref<u64>(lines()->abort).load(std::memory_order_acquire)});
 }
 
 // For ranks that have no kernel of this one beside them, or whose relay never started: what spread_abort of
@@ -119,12 +97,6 @@ void CudaSession::tell_peers(StallRecord record) {
     std::atomic_ref<u64>(lines()->told).store(1, std::memory_order_release);
 }
 
-void CudaSession::fail(const StallStory& story) {
-    failure_ = std::make_unique<StallError>(story.message, story.hint);
-    group_.tell_failure(story.message);
-    throw_story(story);
-}
-
 void CudaSession::check() {
     const std::lock_guard lock(mutex_);
     const ContextScope current(*driver_, context_->get());
@@ -132,35 +104,29 @@ void CudaSession::check() {
 }
 
 void CudaSession::check_locked() {
-    if (failure_) throw StallError(failure_->message(), failure_->hint());
+    failure_.rethrow();
     const CaptureModeScope relaxed(*driver_, cu::CaptureMode::Relaxed);  // a thread that captures may ask as well
     Snapshot seen = read_snapshot();
     const bool network_failed = network_ && network_->failed();
     if (!given_up(seen) && !network_failed) return;
-    set_abort(network_failed ? AbortCause::Network : AbortCause::Host);
+    raise_abort(lines(), network_failed ? AbortCause::Network : AbortCause::Host);
     seen = wait_for_record(seen);
     const StallRecord cause = first_cause(seen);
     tell_peers(cause);
-    const StallStory story = describe_stall(place_.rank, cause, stall_places(seen));
-    if (!network_failed) fail(story);
-    try {
-        network_->check();
-    } catch (const Error& error) {
-        failure_ = std::make_unique<StallError>(error.message(), error.hint());
-        group_.tell_failure(error.message());
-        throw;
-    }
+    StallPlaces places = stall_places_of(options_, seen.told);
+    for (const auto& program : programs_) places.areas.push_back({&program->manifest(), program->area_offset});
+    failure_.keep(group_, [&] {
+        if (network_failed) network_->check();
+        throw_story(describe_stall(place_.rank, cause, places));
+    });
 }
 
 // No lock: it must get past a call that waits.
 void CudaSession::abort() {
-    set_abort(AbortCause::Host);
+    raise_abort(lines(), AbortCause::Host);
     const ContextScope current(*driver_, context_->get());
     const CaptureModeScope relaxed(*driver_, cu::CaptureMode::Relaxed);
-    StallRecord record = {};
-    record.cause = static_cast<u64>(AbortCause::Host);
-    record.rank = static_cast<u64>(place_.rank);
-    tell_peers(record);
+    tell_peers(host_record(place_.rank, AbortCause::Host));
 }
 
 // The caller gets an exception, but for the tensors that it already holds. Best effort on a session that is dead.

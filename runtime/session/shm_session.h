@@ -11,12 +11,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/shm_workspace.h"
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 #include "runtime/session/rank_group.h"
 #include "runtime/session/rank_hello.h"
 #include "runtime/session/session.h"
+#include "runtime/session/session_failure.h"
 #include "runtime/session/shm_network.h"
-#include "runtime/session/stall_report.h"
 #include "runtime/shm/engine.h"
 
 namespace plait {
@@ -45,17 +45,15 @@ private:
     void make_network();
     Launch launch_of(const Program& program, std::int64_t m);
     Program load_program(const Artifact& artifact) const;
-    void run(const Program& program, const Launch& launch, const RankTensors& tensors);
+    void run(const Program& program, const Launch& launch, const RankTensors& tensors, ArgumentBinder& binder);
     void spoil_outputs(const Program& program, const RankTensors& tensors) const;
     void check_locked();
     bool given_up() const;
-    void set_abort(AbortCause cause);
     std::vector<StallRecord> told() const;  // by rank
     StallRecord own_record() const;
     StallRecord first_cause() const;
     void wait_for_the_others_part() const;
     void tell_peers(StallRecord record);
-    [[noreturn]] void fail(const StallStory& story);
 
     Topology topology_;
     RankPlace place_;
@@ -72,8 +70,8 @@ private:
     std::vector<std::unique_ptr<Program>> programs_;
     std::uint64_t next_area_ = 0;
     std::uint64_t launches_ = 0;
-    std::atomic<bool> told_{false};        // peers have been told of this rank's abort
-    std::unique_ptr<StallError> failure_;  // what the Session died of; thrown again by every later call
+    std::atomic<bool> told_{false};  // peers have been told of this rank's abort
+    SessionFailure failure_;
     mutable std::mutex mutex_;
 };
 

@@ -37,16 +37,17 @@ void ShmSession::launch(int artifact, std::int64_t m, const RankTensors& tensors
             "attach it before the first launch");
     }
     const Program& program = *programs_[artifact];
-    check_tensors(program.manifest, place_, m, tensors);
+    ArgumentBinder binder(program.manifest, place_);
+    binder.check(m, tensors);
     if (given_up()) {
         spoil_outputs(program, tensors);  // the caller gets an exception, but for the tensors that it already holds
         check_locked();
     }
-    run(program, launch_of(program, m), tensors);
+    run(program, launch_of(program, m), tensors, binder);
 }
 
-void ShmSession::run(const Program& program, const Launch& launch, const RankTensors& tensors) {
-    const AlignedArgs args(bind_arguments(program.manifest, launch, place_, tensors, encode_host_map));
+void ShmSession::run(const Program& program, const Launch& launch, const RankTensors& tensors, ArgumentBinder& binder) {
+    const AlignedArgs args(binder.bind(launch, tensors, encode_host_map));
     ShmLaunch work;
     work.kernel = program.module.kernel;
     work.args = args.data();
@@ -66,7 +67,7 @@ void ShmSession::run(const Program& program, const Launch& launch, const RankTen
     } catch (const Error& error) {  // the kernel itself is wrong: no agent of it said so
         spoil_outputs(program, tensors);
         abort();
-        fail({error.message(), error.hint()});
+        failure_.keep(group_, [&] { throw StallError(error.message(), error.hint()); });
     }
     if (!given_up()) return;
     spoil_outputs(program, tensors);

@@ -13,8 +13,6 @@ namespace {
 // How long another rank may take to say its part of a disagreement.
 constexpr std::chrono::milliseconds kRecordTimeout{500};
 
-bool filled(const StallRecord& record) { return record.taken >= kStallFilled; }
-
 u64 load(const void* word) {
     return std::atomic_ref<u64>(*static_cast<u64*>(const_cast<void*>(word))).load(std::memory_order_acquire);
 }
@@ -40,14 +38,8 @@ void write_record(void* to, const StallRecord& record) {
 
 bool ShmSession::given_up() const {
     const u64 world = static_cast<u64>(place_.world);
-    return failure_ != nullptr || load(&state_->abort) != 0 || load(&lines_->abort) != 0 ||
+    return failure_ || load(&state_->abort) != 0 || load(&lines_->abort) != 0 ||
            load(workspace_->base(place_.rank) + abort_word_offset(world)) != 0 || (network_ && network_->failed());
-}
-
-// The first cause stays.
-void ShmSession::set_abort(AbortCause cause) {
-    u64 none = 0;
-    std::atomic_ref<u64>(lines_->abort).compare_exchange_strong(none, static_cast<u64>(cause));
 }
 
 std::vector<StallRecord> ShmSession::told() const {
@@ -64,23 +56,19 @@ StallRecord ShmSession::own_record() const {
 }
 
 StallRecord ShmSession::first_cause() const {
-    if (const StallRecord own = own_record(); filled(own)) return own;
+    if (const StallRecord own = own_record(); is_filled(own)) return own;
     const std::vector<StallRecord> all = told();
     const u64 by = load(workspace_->base(place_.rank) + abort_word_offset(all.size()));
-    if (by != 0 && by <= all.size() && filled(all[by - 1])) return all[by - 1];
-    StallRecord record = {};
-    record.taken = kStallFilled;
-    record.cause = load(&lines_->abort);
-    record.rank = static_cast<u64>(place_.rank);
-    return record;
+    if (by != 0 && by <= all.size() && is_filled(all[by - 1])) return all[by - 1];
+    return host_record(place_.rank, AbortCause{load(&lines_->abort)});
 }
 
 // Of ranks that disagree each tells what it launched itself.
 void ShmSession::wait_for_the_others_part() const {
     const StallRecord own = own_record();
-    if (!filled(own) || own.cause != static_cast<u64>(AbortCause::Disagree)) return;
+    if (!is_filled(own) || own.cause != static_cast<u64>(AbortCause::Disagree)) return;
     const auto until = std::chrono::steady_clock::now() + kRecordTimeout;
-    while (!filled(told()[own.peer]) && std::chrono::steady_clock::now() < until)
+    while (!is_filled(told()[own.peer]) && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -98,50 +86,31 @@ void ShmSession::tell_peers(StallRecord record) {
     std::atomic_ref<u64>(lines_->told).store(1, std::memory_order_release);
 }
 
-void ShmSession::fail(const StallStory& story) {
-    failure_ = std::make_unique<StallError>(story.message, story.hint);
-    group_.tell_failure(story.message);
-    throw_story(story);
-}
-
 void ShmSession::check() {
     const std::lock_guard lock(mutex_);
     check_locked();
 }
 
 void ShmSession::check_locked() {
-    if (failure_) throw StallError(failure_->message(), failure_->hint());
+    failure_.rethrow();
     if (!given_up()) return;
     const bool network_failed = network_ && network_->failed();
-    set_abort(network_failed ? AbortCause::Network : AbortCause::Host);
+    raise_abort(lines_.get(), network_failed ? AbortCause::Network : AbortCause::Host);
     wait_for_the_others_part();
     const StallRecord cause = first_cause();
     tell_peers(cause);
-    StallPlaces places;
-    places.world = static_cast<u64>(place_.world);
+    StallPlaces places = stall_places_of(options_, told());
     for (const auto& program : programs_) places.areas.push_back({&program->manifest, program->area_offset});
-    places.entry_deadline_ns = options_.entry_deadline_ns;
-    places.wait_deadline_ns = options_.wait_deadline_ns;
-    places.told = told();
-    const StallStory story = describe_stall(place_.rank, cause, places);
-    if (!network_failed) fail(story);
-    try {
-        network_->check();
-    } catch (const Error& error) {
-        failure_ = std::make_unique<StallError>(error.message(), error.hint());
-        group_.tell_failure(error.message());
-        throw;
-    }
+    failure_.keep(group_, [&] {
+        if (network_failed) network_->check();
+        throw_story(describe_stall(place_.rank, cause, places));
+    });
 }
 
 // No lock: it must get past a launch that waits.
 void ShmSession::abort() {
-    set_abort(AbortCause::Host);
-    StallRecord record = {};
-    record.taken = kStallFilled;
-    record.cause = static_cast<u64>(AbortCause::Host);
-    record.rank = static_cast<u64>(place_.rank);
-    tell_peers(record);
+    raise_abort(lines_.get(), AbortCause::Host);
+    tell_peers(host_record(place_.rank, AbortCause::Host));
 }
 
 }  // namespace plait

@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/session/aligned_args.h"
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 #include "runtime/session/cluster.h"
 #include "runtime/session/stall_report.h"
 #include "runtime/sim/engine.h"

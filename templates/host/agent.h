@@ -32,11 +32,12 @@ struct Agent {
     const u8* constant_end;
     i32 work;        // tile or chunk that it is at, for a stall's record; -1: none
     u64 idle_until;  // when relay_idle comes back at the latest
+    u32 warpgroup;   // the entry sets it where a program asks for it
 };
 
 static inline Agent make_agent(const HostCta& cta, bool thread) {
     return Agent{cta.cta, cta.ctas, cta.agent, cta.engine, thread ? Lane::Members : Lane::Elected,
-                 false,   0,        nullptr,   nullptr,    -1, kNoDeadline};
+                 false,   0,        nullptr,   nullptr,    -1, kNoDeadline, 0};
 }
 
 template <int Count>

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/sim/grouped_matmul_case.h"
+#include "tests/sim/same_bits.h"
 #include "tests/sim/mutants.h"
 
 namespace plait::testing {
@@ -44,23 +45,37 @@ TEST_P(GroupedMatmul, EveryElementIsRightUnderEverySeed) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, GroupedMatmul, ::testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
 
-TEST(GroupedMatmulBits, AreTheSameForEverySchedule) {
-    const Counts counts = {65, 0, 64, 1, 127, 63};
-    std::vector<std::uint16_t> sorted, gathered;
-    const std::vector<std::map<std::string, std::string>> schedules = {
-        {}, kLargeTile, {{"tile_n", "128"}, {"stages", "4"}}, {{"tile_m", "128"}, {"raster_group", "1"}}, {{"tile_n", "192"}}, {{"stages", "5"}}};
-    for (const auto& knobs : schedules) {
-        for (const bool gathers : {false, true}) {
-            GroupedCase c{"bits", 200, 328, true, gathers ? 100 : 0, gathers ? 40 : 0, knobs};
-            const GroupedKernel kernel = build_grouped(c);
-            GroupedLaunch launch(kernel.c, counts, 5);
-            ASSERT_EQ(launch_grouped(kernel, launch, 5, [](GroupedLaunch&) {}), "");
-            std::vector<std::uint16_t>& expected = gathers ? gathered : sorted;
-            if (expected.empty()) expected = launch.out;
-            EXPECT_EQ(launch.out, expected) << "tile_m " << kernel.plan.consts[2].value;
+// Two hundred in all, half of each form. Seeds differ from launch to launch, the operands do not.
+void expect_same_bits_of_grouped(bool gathers) {
+    Draw draw(gathers ? 12 : 11);
+    const auto knobs = [](Draw& d) {
+        const std::int64_t consumers = d.among(1, 3);
+        return Knobs{{"consumer_warpgroups", std::to_string(consumers)},
+                     {"tile_m", std::to_string(64 * consumers * d.among(1, consumers == 2 ? 2 : 1))},
+                     {"tile_n", std::to_string(d.among(64, 256, 64))},
+                     {"stages", std::to_string(d.among(2, 6))},
+                     {"raster_group", std::to_string(d.among(1, 8))},
+                     {"output_boxes", std::to_string(d.among(2, 4, 2))}};
+    };
+    expect_same_bits(gathers ? "grouped matmul, gathered rows" : "grouped matmul", 100, draw, knobs,
+                     [&](const Knobs& drawn) -> std::optional<std::uint64_t> {
+        GroupedKernel kernel;
+        try {
+            kernel = lower_grouped({"bits", 200, 200, true, gathers ? 100 : 0, gathers ? 40 : 0, drawn});
+        } catch (const ScheduleError&) {
+            return std::nullopt;
         }
-    }
+        compile_grouped(kernel);
+        GroupedLaunch launch(kernel.c, {65, 0, 64, 1, 127, 63}, 5);
+        EXPECT_EQ(launch_grouped(kernel, launch, draw.number(), [](GroupedLaunch&) {}), "");
+        std::uint64_t digest = 14695981039346656037u;  // FNV-1a
+        for (const std::uint16_t bits : launch.out) digest = (digest ^ bits) * 1099511628211u;
+        return digest;
+    });
 }
+
+TEST(GroupedMatmulBits, AHundredSchedulesPrintTheSame) { expect_same_bits_of_grouped(false); }
+TEST(GroupedMatmulBits, AHundredSchedulesOfGatheredRowsPrintTheSame) { expect_same_bits_of_grouped(true); }
 
 // The table is read on the device alone. A wrong one ends the launch, without a hang and inside of all memory, with the
 // entry and the numbers.

@@ -33,6 +33,8 @@ std::vector<Case> cases() {
         {"half_precision", "2x2", 150, 72, 136, {}, {"scale", "residual"}, true, false, 0, 3, "f16"},
         {"transposed_b", "1x2", 150, 72, 136, {}, {"bias"}, true, true},
         {"matmul_alone", "1x1", 150, 136, 72, {}, {"relu"}, false},
+        {"two_blocks_a_stage", "2x2", 150, 72, 200, {{"tile_k", "128"}}, {"bias"}},
+        {"three_blocks_a_stage", "1x1", 100, 136, 328, {{"tile_k", "192"}}, {}, false, true},
         // an odd number of row tiles, of column tiles, and of SMs: some tiles lie beyond the output
         {"clusters_share_b", "1x1", 150, 136, 136, {{"cluster", "2"}}, {"bias", "residual"}, false, false, 0, 5},
         {"clusters_share_b_transposed", "1x2", 200, 72, 200, {{"cluster", "2"}, {"tile_m", "128"}, {"consumer_warpgroups", "2"}},

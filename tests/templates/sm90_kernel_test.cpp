@@ -31,25 +31,25 @@ CubinResult compile_ag_gemm(int tile_m, int tile_n, bool nn, int stages, bool ep
 }
 
 TEST(Sm90Kernel, DefaultTileSpillsNothing) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     EXPECT_EQ(compile_ag_gemm(128, 256, true, 4, false).report.spill_bytes, 0);
     EXPECT_EQ(compile_ag_gemm(128, 256, false, 4, false).report.spill_bytes, 0);
 }
 
 // Bias, gelu and residual used to be hoisted together and to spill the accumulator.
 TEST(Sm90Kernel, PointwiseEpilogueSpillsNothing) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     EXPECT_EQ(compile_ag_gemm(128, 256, true, 4, true).report.spill_bytes, 0);
 }
 
 // 192 accumulator registers of 224: a few words of the epilogue, the loader and the relay may go to memory, no accumulator does.
 TEST(Sm90Kernel, WideTileKeepsItsAccumulatorInRegisters) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     EXPECT_LE(compile_ag_gemm(256, 192, true, 3, false).report.spill_bytes, kMaxSpillBytes);
 }
 
 TEST(Sm90Kernel, MatrixOperationsAreNotSerialised) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     for (const std::string& message : compile_ag_gemm(128, 256, true, 4, false).report.messages) {
         EXPECT_EQ(message.find("C75"), std::string::npos) << message;
     }
@@ -58,7 +58,7 @@ TEST(Sm90Kernel, MatrixOperationsAreNotSerialised) {
 // Two products in flight beside softmax: 192 registers of accumulators and operands. compile_cubin refuses serialised
 // matrix operations (C7512 to C7514, C7520); what spills is the one-thread loader, if anything.
 TEST(Sm90Kernel, AttentionWithTwoProductsInFlightStaysInRegisters) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const Plan plan = parse_plan(read_text(std::string(PLAIT_SOURCE_DIR) + "/tests/compiler/ir/plans/attention_overlap.plan"));
     testing::expect_only_thread_agents_spill(plan, 20);   // five words of the epilogue
 }

@@ -23,7 +23,7 @@ void expect_instructions(const std::vector<Case>& cases) {
 }
 
 TEST(Sm90Ordering, SignalsReleaseAtTheScopeGiven) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     expect_instructions({
         {"signal_set(ag, peer_flag(args, 0, 1, 2), 7, Scope::System);", {"st.release.sys.global.u64"}},
         {"signal_set(ag, own_flag(args, 0, 2), 7, Scope::Gpu);", {"st.release.gpu.global.u64"}},
@@ -38,7 +38,7 @@ TEST(Sm90Ordering, SignalsReleaseAtTheScopeGiven) {
 }
 
 TEST(Sm90Ordering, WaitsAcquireAtTheScopeGivenAndLeaveOnAbort) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     // Look and poll; every 64 polls the abort word, and when all ranks had entered; past the deadline the stall record,
     // claimed once, then abort for this GPU's agents. The relay tells the host and the peers.
     const auto polling = [](const std::string& acquire) {
@@ -66,7 +66,7 @@ TEST(Sm90Ordering, WaitsAcquireAtTheScopeGivenAndLeaveOnAbort) {
 }
 
 TEST(Sm90Ordering, SharedBarriersAcquireAndSynchroniseAtCtaScope) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     expect_instructions({
         {"barrier_wait(ag, sh.bar[0], 1);", {"mbarrier.try_wait.parity.acquire.cta.shared::cta.b64"}},
         {"barrier_init(ag, sh.bar[0], 1); fence_barrier_init(ag);", {"mbarrier.init.shared::cta.b64", "fence.mbarrier_init.release.cluster"}},
@@ -78,7 +78,7 @@ TEST(Sm90Ordering, SharedBarriersAcquireAndSynchroniseAtCtaScope) {
 }
 
 TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string tensor_load = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
     expect_instructions({
         {"load_bytes(ag, sh.slot[0], args.source, 64, sh.bar[0]);", {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"}},
@@ -95,7 +95,7 @@ TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
 
 // A remote arrive without .release.cluster, which would be a membar of the GPU in every block of k; a mask for both CTAs.
 TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetWithoutAMembar) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string map = "mapa.shared::cluster.u32", arrive = "mbarrier.arrive.shared::cluster.b64",
                       load = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
     expect_instructions({
@@ -107,7 +107,7 @@ TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetWithoutAMembar) {
 }
 
 TEST(Sm90Ordering, GathersAreCompleteForTheirThreadsWhereTheyAreWaitedFor) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string copy = "cp.async.cg.shared.global";
     expect_instructions({
         {"RowGather<64> g; g.columns = 128; gather_rows<64, 64, bf16>(ag, sh.slot[0], g, 0);",
@@ -120,7 +120,7 @@ TEST(Sm90Ordering, GathersAreCompleteForTheirThreadsWhereTheyAreWaitedFor) {
 
 // A value that breaks its promise: the record, claimed once, then the abort, as of a wait that gives up. Nothing waits.
 TEST(Sm90Ordering, ValuesOutsideTheirPromiseAreReportedAndNothingWaits) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     Source source;
     source.kernel = case_prelude() +
                     kernel_of({"sh.ring[0] = load_value(ag, args, reinterpret_cast<const i32*>(args.source), 3, 0, 7, 1);", {}}, 0);
@@ -138,7 +138,7 @@ TEST(Sm90Ordering, ValuesOutsideTheirPromiseAreReportedAndNothingWaits) {
 }
 
 TEST(Sm90Ordering, MatrixOperationsAreFencedCommittedAndWaitedFor) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string issue = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16";
     expect_instructions({
         {"Acc<64, 64> acc; mma_begin(ag, acc); mma_issue<64, 1, bf16>(ag, acc, sh.slot[0], 0, sh.slot[1], false); mma_commit(ag);"
@@ -150,7 +150,7 @@ TEST(Sm90Ordering, MatrixOperationsAreFencedCommittedAndWaitedFor) {
 
 // Two groups in flight: the first wait leaves the younger one, whose operand stays as it is until the second.
 TEST(Sm90Ordering, RegisterOperandsAreFencedAndWaitedForByName) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string issue = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", fence = "wgmma.fence.sync.aligned",
                       commit = "wgmma.commit_group.sync.aligned";
     expect_instructions({
@@ -165,7 +165,7 @@ TEST(Sm90Ordering, RegisterOperandsAreFencedAndWaitedForByName) {
 }
 
 TEST(Sm90Ordering, TurnsAreNamedBarriersOfTwoWarpgroups) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     expect_instructions({
         {"turn_wait(ag, 1);", {"bar.sync"}, true},
         {"turn_pass(ag, 1);", {"bar.arrive"}, true},
@@ -174,7 +174,7 @@ TEST(Sm90Ordering, TurnsAreNamedBarriersOfTwoWarpgroups) {
 }
 
 TEST(Sm90Ordering, LaunchProtocol) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     expect_instructions({
         {"sh.ring[0] = enter(ag, args);", {"ld.relaxed.gpu.global.u64", "st.shared.u64"}},
         {"sh.ring[0] = fetch_tile(ag, args);", {"atom.relaxed.gpu.global.add.u64", "st.shared.u64"}},
@@ -187,7 +187,7 @@ TEST(Sm90Ordering, LaunchProtocol) {
 }
 
 TEST(Sm90Ordering, RelayAcquiresWhatChangedAndForwardsAtGpuScope) {
-    if (!have_nvrtc()) GTEST_SKIP() << "no NVRTC";
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     Source source;
     source.kernel = case_prelude() + kernel_of({"Relay r(args); relay_poll(ag, args, r); relay_next(ag, args, r); relay_forward(ag, args, r, Scope::Gpu);", {}}, 0);
     source.shapes = wgmma_text({});

@@ -8,19 +8,9 @@
 
 #include "compiler/backend/nvrtc_compiler.h"
 #include "compiler/codegen/wgmma_text.h"
-#include "runtime/base/error.h"
+#include "tests/compiler/nvrtc.h"
 
 namespace plait {
-
-// False, with the test skipped, where this machine has no NVRTC.
-inline bool have_nvrtc() {
-    try {
-        nvrtc_version();
-        return true;
-    } catch (const CompileError&) {
-        return false;
-    }
-}
 
 // One kernel a statement, named k0, k1, ...; run by a thread agent (warpgroup 0) or by a consumer warpgroup.
 struct Case {

@@ -9,6 +9,7 @@
 #include "compiler/ir/attention_pattern.h"
 #include "compiler/ir/schedule.h"
 #include "compiler/ir/target.h"
+#include "compiler/passes/kernel_choices.h"
 
 namespace plait::attention {
 
@@ -21,23 +22,21 @@ enum class Overlap {
     Joint,     // nothing: both products run together and are waited for together
 };
 
-struct Choices {
+struct Choices : KernelChoices {
     AttentionPattern pattern;
-    std::int64_t world = 1, nodes = 1, locals = 1;
-    std::int64_t m_max = 0, keys_max = 0, batch_max = 0;
+    std::int64_t keys_max = 0, batch_max = 0;
 
-    std::int64_t consumers = 0, tile_m = 0;  // 64 rows a consumer warpgroup
+    std::int64_t tile_m = 0;                 // 64 rows a consumer warpgroup
     std::int64_t stages = 0;                 // of the K and of the V ring
     Overlap overlap = Overlap::Serial;
     bool turn = false;             // consumers issue one after the other
+    bool skips = false;            // consumers pass over blocks that none of their own rows sees
     std::int64_t head_group = 0;   // key-value heads whose row tiles alternate; 0: by the size of their keys and values
-    std::int64_t producer_registers = 0, consumer_registers = 0;
 
     std::int64_t boxes() const { return pattern.head_dim / 64; }    // of Q, of a K stage, of a V half, of the result
     std::int64_t halves() const { return pattern.key_block / 64; }  // of a V stage: 64 keys each
     bool late_rescale() const { return overlap == Overlap::Rescale || overlap == Overlap::Operands; }
     std::int64_t output_slots() const { return boxes() < 2 ? 1 : 2; }  // of a warpgroup: one fills while one is stored
-    std::int64_t threads() const { return 128 * (1 + consumers); }
 };
 
 Choices resolve_choices(const AttentionPattern& pattern, const Schedule& schedule, const Problem& problem,

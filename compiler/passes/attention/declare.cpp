@@ -31,15 +31,7 @@ Exprs shape(const Choices& c, const std::string& heads, const std::string& rows)
 }  // namespace
 
 void declare_sizes(const Graph& graph, const Target& target, const Choices& c, Plan* plan) {
-    plan->name = graph.name;
-    plan->target = target.arch;
-    plan->world = c.world;
-    plan->nodes = c.nodes;
-    plan->locals = c.locals;
-    plan->m_max = c.m_max;
-    plan->threads = c.threads();
-    plan->producer_registers = c.producer_registers;
-    plan->consumer_registers = c.consumer_registers;
+    declare_kernel(graph, target, c, plan);
     plan->consts = {{"heads", c.pattern.heads},
                     {"kv_heads", c.pattern.kv_heads},
                     {"heads_per_kv", c.pattern.heads / c.pattern.kv_heads},
@@ -104,20 +96,14 @@ void declare_memory(const Choices& c, Plan* plan) {
 
 void declare_agents(const Choices& c, Plan* plan) {
     plan->roles = {{"compute", "sms", 0}, {"intra_comm", "none", 0}, {"inter_send", "none", 0}, {"inter_reduce", "none", 0}};
-    const auto agent = [&](const std::string& name, AgentKind kind, int warpgroup) {
-        plan->agents.push_back({name, kind, warpgroup, 0, {"compute_" + name}});
-        plan->programs.push_back({"compute_" + name, "compute", Expr(0), Expr("ctas"), c.pattern.source, {}});
-    };
-    agent("loader", AgentKind::Thread, 0);
-    for (int i = 0; i < int(c.consumers); ++i) agent(fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i);
+    for (const char* name : {"compute_loader", "compute_consumer"})
+        plan->programs.push_back({name, "compute", Expr(0), Expr("ctas"), c.pattern.source, {}});
+    plan->agents = {{"loader", AgentKind::Thread, 0, 0, {"compute_loader"}}};
+    for (int i = 0; i < int(c.consumers); ++i)
+        plan->agents.push_back({fmt::format("consumer{}", i), AgentKind::Warpgroup, 1 + i, 0, {"compute_consumer"}});
 }
 
 std::string tile_word(TileWord word) { return slot("tile_slot", "ring", kTileWords, int(word)); }
-
-std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n) {
-    const std::string first = each == 1 ? fmt::format("{}.slot", pipe) : fmt::format("{}.slot * {}", pipe, each);
-    return n == 0 ? fmt::format("{}[{}]", array, first) : fmt::format("{}[{} + {}]", array, first, n);
-}
 
 void declare_tile(Block& b, const Choices& c) {
     const bool causal = c.pattern.causal;
@@ -127,10 +113,12 @@ void declare_tile(Block& b, const Choices& c) {
                         : "raster_col(t, batch * heads, row_tiles, group) * tile_m");
 }
 
+std::string blocks_before(const Choices& c, const std::string& row, std::int64_t least) {
+    return fmt::format("ceil_div(min(keys, max({}, min({}, M) + {})), key_block)", least, row, c.pattern.causal_offset);
+}
+
 void declare_blocks(Block& b, const Choices& c) {
-    const std::string behind = fmt::format("min(row + tile_m, M) + {}", c.pattern.causal_offset);
-    b.let("blocks", c.pattern.causal ? fmt::format("ceil_div(min(keys, max(0, {})), key_block)", behind)
-                                     : "ceil_div(keys, key_block)");
+    b.let("blocks", c.pattern.causal ? blocks_before(c, "row + tile_m", 0) : "ceil_div(keys, key_block)");
 }
 
 }  // namespace plait::attention

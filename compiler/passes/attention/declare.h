@@ -24,10 +24,10 @@ void declare_agents(const Choices& choices, Plan* plan);
 inline constexpr int kTileWords = 2;
 enum class TileWord { Row, Head };
 std::string tile_word(TileWord word);
-// Slot n of those that a stage of a ring has.
-std::string slot(const char* array, const char* pipe, std::int64_t each, std::int64_t n = 0);
 // `head` and `row` of tile t, for the loader.
 void declare_tile(Block& block, const Choices& choices);
+// Key blocks that causal rows in front of `row` see, at least those of the first `least` keys.
+std::string blocks_before(const Choices& choices, const std::string& row, std::int64_t least);
 // `blocks`, the key blocks that one of the tile's rows sees.
 void declare_blocks(Block& block, const Choices& choices);
 

@@ -1,4 +1,4 @@
-// The programs of an attention plan, one agent each.
+// The programs of an attention plan: the loader's, and the one that all consumers run.
 //
 // Before: everything else of the plan is declared. After: the loader fetches tiles and feeds Q, the K ring and the V ring,
 // each under barriers of its own; every consumer keeps the online softmax of 64 rows in registers over all key blocks of
@@ -11,6 +11,6 @@
 namespace plait::attention {
 
 void lower_loader(const Choices& choices, Plan* plan);
-void lower_consumer(const Choices& choices, std::int64_t index, Plan* plan);
+void lower_consumers(const Choices& choices, Plan* plan);
 
 }  // namespace plait::attention

@@ -1,4 +1,4 @@
-// One consumer warpgroup: 64 query rows against all keys that they see.
+// Consumer warpgroups: each computes 64 query rows against all keys that they see. All run one program.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,15 +19,20 @@ std::string decimal(double value) {
 
 class Consumer {
 public:
-    Consumer(const Choices& c, std::int64_t index)
-        : c_(c), index_(index), first_row_(64 * index), scale_(decimal(c.pattern.scale * M_LOG2E)) {}
+    explicit Consumer(const Choices& c) : c_(c), scale_(decimal(c.pattern.scale * M_LOG2E)) {}
 
     void program(Block& b) {
+        b.let("consumer", "warpgroup - 1");
+        b.let("offset", "consumer * 64");
         b.add(Op::Pipe, {"query", "1"});
         b.add(Op::Pipe, {"key", "stages"});
         b.add(Op::Pipe, {"value", "stages"});
         b.add(Op::Pipe, {"ring", "2"});
-        if (c_.turn && index_ == c_.consumers - 1) b.note("consumer0 has the first turn").add(Op::TurnPass, {"0"});
+        if (c_.turn) {
+            b.let("next", fmt::format("consumer == {} ? 0 : consumer + 1", c_.consumers - 1));
+            b.note("consumer0 has the first turn");
+            b.when("next == 0", [](Block& last) { last.add(Op::TurnPass, {"next"}); });
+        }
         b.loop([&](Block& next) {
             next.wait(Op::BarrierWait, {"tile_full[ring.slot]", "ring.phase"}, "tile");
             next.add(Op::RingGet, {"row", tile_word(TileWord::Row)});
@@ -38,17 +43,16 @@ public:
             next.when("blocks > 0", [&](Block& tile) { attend(tile); });
             finish(next);
         });
-        if (c_.turn && index_ == 0) b.note("takes the last turn, which nobody else wants").add(Op::TurnWait, {"0"});
+        if (c_.turn) {
+            b.note("the last turn, which nobody else wants");
+            b.when("consumer == 0", [](Block& first) { first.add(Op::TurnWait, {"consumer"}); });
+        }
         b.add(Op::Trace, {"idle", "0"});
         b.note("the kernel ends only after every store is complete");
         b.add(Op::BulkWait, {"0"});
     }
 
 private:
-    std::string row(const std::string& base) const {
-        return first_row_ == 0 ? base : fmt::format("{} + {}", base, first_row_);
-    }
-
     // The online softmax's state: it outlives every loop over keys.
     void declare_state(Block& b) {
         b.note("unscaled result, running maximum and partial row sums");
@@ -67,18 +71,32 @@ private:
     // last key. Masking more blocks than that changes no bit.
     void attend(Block& b) {
         const std::string clear = c_.pattern.causal
-                                      ? fmt::format("min(keys, max(0, row + {})) / key_block", c_.pattern.causal_offset + 1)
+                                      ? fmt::format("min(keys, max(0, row + offset + {})) / key_block", c_.pattern.causal_offset + 1)
                                       : "keys / key_block";
-        // Rows that see few keys of the first block have a low maximum yet: softmax_operand would try it in vain.
-        const std::string rest = c_.pattern.causal && c_.overlap == Overlap::Operands ? "blocks - 2" : "blocks - 1";
-        b.note("blocks that need no mask; the first ones are always masked");
-        const std::string plain = fmt::format("max(0, min({}, {}))", clear, rest);
+        if (c_.skips) {
+            b.note("blocks that one of these 64 rows sees; the others are the tile's");
+            b.let("seen", "min(blocks, " + blocks_before(c_, "row + offset + 64", 1) + ")");
+            b.for_each("i", "0", "blocks - seen", "1", [&](Block& body) { skip(body); });
+        } else {
+            b.let("seen", "blocks");
+        }
+        b.note("blocks that need no mask; the first one is always masked");
+        const std::string plain = fmt::format("max(0, min({}, seen - 1))", clear);
         b.let("plain", c_.overlap == Overlap::Operands ? plain + " / 2 * 2" : plain);  // two a round, one operand each
         b.wait(Op::BarrierWait, {"q_full[query.slot]", "query.phase"}, "q_loaded");
         if (c_.overlap == Overlap::Serial)
             serial(b);
         else
             pipelined(b);
+    }
+
+    // A block that other consumers of the tile compute: its slots are handed back once they are filled.
+    void skip(Block& b) {
+        b.wait(Op::BarrierWait, {"k_full[key.slot]", "key.phase"}, "k_loaded");
+        release_keys(b);
+        wait_for_values(b);
+        release_values(b);
+        if (c_.turn) b.add(Op::TurnWait, {"consumer"}).add(Op::TurnPass, {"next"});
     }
 
     void serial(Block& b) {
@@ -95,7 +113,7 @@ private:
             body.add(Op::MmaWait, {"0", "out", "weights0"});
             release_values(body);
         };
-        b.for_each("i", "0", "blocks - plain", "1", [&](Block& body) { block(body, true); });
+        b.for_each("i", "0", "seen - plain", "1", [&](Block& body) { block(body, true); });
         b.for_each("i", "0", "plain", "1", [&](Block& body) { block(body, false); });
         release_queries(b);
     }
@@ -109,12 +127,12 @@ private:
         softmax(b);
         b.add(Op::AsOperand, {"weights0", "score"});
         if (c_.overlap == Overlap::Joint) {
-            b.for_each("i", "1", "blocks - plain", "1", [&](Block& body) { joint_step(body, true); });
+            b.for_each("i", "1", "seen - plain", "1", [&](Block& body) { joint_step(body, true); });
             b.for_each("i", "0", "plain", "1", [&](Block& body) { joint_step(body, false); });
             finish_products(b);
             return;
         }
-        b.for_each("i", "1", "blocks - plain", "1", [&](Block& body) { step(body, "weights0", "weights0", true); });
+        b.for_each("i", "1", "seen - plain", "1", [&](Block& body) { step(body, "weights0", "weights0", true); });
         if (c_.overlap == Overlap::Operands) {
             b.for_each("i", "0", "plain", "2", [&](Block& body) {
                 step(body, "weights0", "weights1", false);
@@ -145,7 +163,7 @@ private:
         release_keys(b);
         release_values(b);
         if (masked) mask(b, "start", "i");
-        if (masked || c_.pattern.causal) {
+        if (masked) {
             softmax(b);
             b.add(Op::AsOperand, {"weights0", "score"});
         } else {
@@ -178,12 +196,12 @@ private:
 
     void issue_scores(Block& b, bool alone) {
         b.wait(Op::BarrierWait, {"k_full[key.slot]", "key.phase"}, "k_loaded");
-        if (c_.turn) b.add(Op::TurnWait, {std::to_string(index_)});
+        if (c_.turn) b.add(Op::TurnWait, {"consumer"});
         b.add(Op::MmaBegin, {"score"});
-        b.add(Op::MmaIssue, {"key_block", "0", c_.pattern.dtype, "score", "q_stage[0]", std::to_string(first_row_),
+        b.add(Op::MmaIssue, {"key_block", "0", c_.pattern.dtype, "score", "q_stage[0]", "offset",
                              slot("k_stage", "key", c_.boxes()), "0", std::to_string(c_.boxes())});
         b.add(Op::MmaCommit);
-        if (c_.turn && alone) pass_turn(b);
+        if (c_.turn && alone) b.add(Op::TurnPass, {"next"});
     }
 
     void wait_for_values(Block& b) { b.wait(Op::BarrierWait, {"v_full[value.slot]", "value.phase"}, "v_loaded"); }
@@ -192,10 +210,8 @@ private:
         b.add(Op::MmaIssueOperand,
               {"head_dim", "1", c_.pattern.dtype, "out", weights, slot("v_stage", "value", c_.halves()), "1"});
         b.add(Op::MmaCommit);
-        if (c_.turn && beside) pass_turn(b);
+        if (c_.turn && beside) b.add(Op::TurnPass, {"next"});
     }
-
-    void pass_turn(Block& b) { b.add(Op::TurnPass, {std::to_string((index_ + 1) % c_.consumers)}); }
 
     void release_keys(Block& b) {
         b.signal(Op::BarrierArrive, {"k_empty[key.slot]"}, "k_free");
@@ -212,8 +228,8 @@ private:
 
     // Scores of the i-th block from the end, whose first key is let as `start`.
     void mask(Block& b, const std::string& start, const std::string& i) {
-        b.let(start, i == "0" ? "(blocks - 1) * key_block" : fmt::format("(blocks - 1 - {}) * key_block", i));
-        const std::string diagonal = fmt::format("row - {} + {}", start, first_row_ + c_.pattern.causal_offset);
+        b.let(start, i == "0" ? "(seen - 1) * key_block" : fmt::format("(seen - 1 - {}) * key_block", i));
+        const std::string diagonal = fmt::format("row + offset - {} + {}", start, c_.pattern.causal_offset);
         b.add(Op::MaskCols, {"score", c_.pattern.causal ? diagonal : "key_block", "keys - " + start});
     }
 
@@ -231,20 +247,20 @@ private:
     void finish(Block& b) {
         b.note("where the result goes");
         b.add(Op::RingGet, {"head", tile_word(TileWord::Head)});
-        b.add(Op::RingGet, {"first", tile_word(TileWord::Row)});
+        b.add(Op::RingGet, {"tile", tile_word(TileWord::Row)});
+        b.let("first", "tile + offset");
         b.signal(Op::BarrierArrive, {"tile_empty[ring.slot]"}, "tile_free");
         b.add(Op::Advance, {"ring"});
         b.add(Op::Trace, {"store", "head"});
         b.add(Op::RowDeclare, {"sum", "64", "0"});
         b.add(Op::FinishRows, {"sum", "total"});
         if (!c_.pattern.lse.empty())
-            b.add(Op::StoreLogSumExp, {c_.pattern.lse, "maximum", "sum", row("head * M + first"),
-                                       fmt::format("max(0, min(64, M - first - {}))", first_row_)});
+            b.add(Op::StoreLogSumExp, {c_.pattern.lse, "maximum", "sum", "head * M + first", "max(0, min(64, M - first))"});
         b.add(Op::DivideRows, {"out", "sum"});
         const std::int64_t slots = c_.output_slots();
         const std::string z = c_.pattern.heads_first ? "head" : "head / heads";
         for (std::int64_t n = 0; n < c_.boxes(); ++n) {
-            const std::string box = fmt::format("o_box[{}]", slots * index_ + n % slots);
+            const std::string box = slots == 1 ? "o_box[consumer]" : fmt::format("o_box[consumer * {} + {}]", slots, n % slots);
             const std::string x = c_.pattern.heads_first ? std::to_string(64 * n)
                                   : n == 0               ? "head % heads * head_dim"
                                                          : fmt::format("head % heads * head_dim + {}", 64 * n);
@@ -253,22 +269,21 @@ private:
             b.add(Op::StageBox, {c_.pattern.output_dtype, box, "out", "0", std::to_string(64 * n)});
             b.add(Op::FenceAsyncShared);
             b.add(Op::AgentSync);
-            b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, "o_map[0]", box, x, row("first"), z});
+            b.add(Op::StoreBox, {"64", "64", c_.pattern.output_dtype, "o_map[0]", box, x, "first", z});
             b.add(Op::BulkCommit);
         }
     }
 
     const Choices& c_;
-    std::int64_t index_, first_row_;
     std::string scale_;  // of the scores, to powers of two
 };
 
 }  // namespace
 
-void lower_consumer(const Choices& c, std::int64_t index, Plan* plan) {
+void lower_consumers(const Choices& c, Plan* plan) {
     Block b(*plan);
-    Consumer(c, index).program(b);
-    find_program(plan, fmt::format("compute_consumer{}", index))->body = b.take();
+    Consumer(c).program(b);
+    find_program(plan, "compute_consumer")->body = b.take();
 }
 
 }  // namespace plait::attention

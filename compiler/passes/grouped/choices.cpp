@@ -10,8 +10,6 @@ constexpr std::int64_t kBoxBytes = 64 * 64 * kElement;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
 constexpr std::int64_t kLag = 2;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 std::int64_t shared_bytes(const Choices& c) {
     return c.stages * (c.a_stage_bytes + c.b_stage_bytes) + 2 * c.consumers * kBoxBytes + kBarrierRoom;
 }
@@ -34,23 +32,9 @@ Choices resolve_choices(const GroupedPattern& pattern, const Schedule& schedule,
                         const Topology& topology, const Target& target) {
     Choices c;
     c.pattern = pattern;
-    c.nodes = topology.nodes;
-    c.locals = topology.gpus_per_node;
-    c.world = c.nodes * c.locals;
-    c.m_max = problem.m_max;
-    c.n = problem.n;
-    c.k = problem.k;
+    c.read_machine(problem, topology);
+    c.read_tile(schedule, problem, pattern.transpose_b);
     c.limits = problem.limits;
-    c.tile_m = schedule.integer("tile_m");
-    c.tile_n = schedule.integer("tile_n");
-    c.tile_k = schedule.integer("tile_k");
-    c.stages = schedule.integer("stages");
-    c.consumers = schedule.integer("consumer_warpgroups");
-    c.consumer_rows = c.tile_m / c.consumers;
-    c.k_blocks = ceil_div(c.k, c.tile_k);
-    c.raster_group = schedule.integer("raster_group");
-    c.a_stage_bytes = c.tile_m * c.tile_k * kElement;
-    c.b_stage_bytes = (pattern.transpose_b ? c.tile_n : ceil_div(c.tile_n, 64) * 64) * c.tile_k * kElement;
     if (!schedule.is_set("stages")) {
         while (c.stages > 2 && shared_bytes(c) > target.shared_memory_bytes) c.stages -= 1;
     }

@@ -9,24 +9,8 @@ namespace {
 using Exprs = std::vector<Expr>;
 
 void declare_sizes(const Graph& graph, const Target& target, const Choices& c, Plan* plan) {
-    plan->name = graph.name;
-    plan->target = target.arch;
-    plan->world = c.world;
-    plan->nodes = c.nodes;
-    plan->locals = c.locals;
-    plan->m_max = c.m_max;
-    plan->threads = c.threads();
-    plan->producer_registers = c.producer_registers;
-    plan->consumer_registers = c.consumer_registers;
-    plan->consts = {{"N", c.n},
-                    {"K", c.k},
-                    {"tile_m", c.tile_m},
-                    {"tile_n", c.tile_n},
-                    {"tile_k", c.tile_k},
-                    {"k_blocks", c.k_blocks},
-                    {"stages", c.stages},
-                    {"col_tiles", (c.n + c.tile_n - 1) / c.tile_n},
-                    {"raster_group", c.raster_group}};
+    declare_kernel(graph, target, c, plan);
+    plan->consts = c.constants();
     if (c.pattern.gathers()) {
         // Steps towards the next tile, so many blocks before the end of this one, or at once where there are fewer.
         plan->consts.push_back({"lag", c.lag});

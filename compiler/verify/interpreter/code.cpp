@@ -30,14 +30,15 @@ public:
         for (const BarrierDef& b : plan.barriers)
             code_.first_barrier.push_back(code_.barriers), code_.barriers += int(b.count);
         for (const FlagDef& f : plan.flags) code_.first_flag.push_back(code_.flags), code_.flags += int(f.count);
-        code_.slots = int(code_.globals.size());
+        code_.warpgroup = global_["warpgroup"] = int(code_.globals.size());
+        code_.slots = code_.warpgroup + 1;
     }
 
     Code run() {
         for (const std::vector<Step>& steps : walk(plan_)) numbers_from(steps);
         for (const ProgramDef& program : plan_.programs) {
             local_ = global_;
-            next_ = int(code_.globals.size());
+            next_ = code_.warpgroup + 1;
             out_ = {};
             out_.definition = &program;
             out_.first_cta = expr(program.first_cta);

@@ -40,6 +40,7 @@ struct Program {
 struct Code {
     const Plan* plan = nullptr;
     std::vector<std::string> globals;                          // names of the first slots: launch names, consts, lets
+    int warpgroup = 0;                                         // slot of the agent's own, behind the globals
     int slots = 0;                                             // of an agent
     std::vector<Program> programs;                             // in the plan's order
     std::vector<int> first_shared, first_barrier, first_flag;  // numbers of the first slot of each array

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace plait::interpreter {
@@ -40,10 +42,12 @@ World::World(const Code& code, const Run& run) : code_(code), plan_(*code.plan),
                 agent.rank = rank, agent.cta = cta, agent.definition = &definition;
                 agent.slots = globals;
                 agent.slots.resize(code.slots);
+                agent.slots[code.warpgroup] = definition.warpgroup;
                 agent.values.resize(code.values);
                 for (std::size_t p = 0; p < code.programs.size(); ++p) {
                     const Program& program = code.programs[p];
-                    if (agent_of(plan_, program.definition->name) != &definition) continue;
+                    const auto& own = definition.programs;
+                    if (std::find(own.begin(), own.end(), program.definition->name) == own.end()) continue;
                     if (value(agent, program.first_cta) <= cta && cta < value(agent, program.last_cta))
                         agent.programs.push_back(int(p));
                 }

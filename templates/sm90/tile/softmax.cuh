@@ -112,13 +112,19 @@ PLAIT_DEVICE void multiply_rows(Acc<M, N>& acc, const f32 (&by)[M / 64][2]) {
     }
 }
 
+// Whether the maximum of any of the warp's rows was raised.
+template <i64 M>
+PLAIT_DEVICE bool any_raised(const Row<M>& factor) {
+    bool raised = false;
+#pragma unroll
+    for (i64 b = 0; b < M / 64; b += 1) raised = raised || factor.value[b][0] != 1.0f || factor.value[b][1] != 1.0f;
+    return ptx::any_lane(raised);
+}
+
 // The warp's vote skips a multiplication by exactly 1: no bit depends on which rows share a warp.
 template <i64 M, i64 N>
 PLAIT_DEVICE void scale_rows(Agent&, Acc<M, N>& acc, const Row<M>& factor) {
-    bool changes = false;
-#pragma unroll
-    for (i64 b = 0; b < M / 64; b += 1) changes = changes || factor.value[b][0] != 1.0f || factor.value[b][1] != 1.0f;
-    if (ptx::any_lane(changes)) multiply_rows(acc, factor.value);
+    if (any_raised(factor)) multiply_rows(acc, factor.value);
 }
 
 template <i64 M, i64 N>

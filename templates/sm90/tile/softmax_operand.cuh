@@ -27,28 +27,38 @@ PLAIT_DEVICE void exp2_operand(Operand<M, K, T>& operand, f32 (&sum)[M / 64][2],
     }
 }
 
-// The old maximum is tried first. Where no thread's sum exceeds 2^(threshold - 1), no element came near 2^threshold: no
-// maximum would be raised, and none is looked for. Else the rule is applied to the scores, which are still there; rows of
-// the warp that need nothing get the same values again. The branch is also the wall that `settle` makes elsewhere.
-template <i64 M, i64 K, class T>
-PLAIT_DEVICE void softmax_operand(Agent& ag, Operand<M, K, T>& operand, Row<M>& factor, Row<M>& maximum, RowPart<M>& part, Acc<M, K>& acc,
-                                  f32 scale, f32 threshold) {
-    f32 sum[M / 64][2];
-    exp2_operand(operand, sum, maximum, acc, scale);
-    const f32 bound = exp2f(threshold - 1.0f);
+// Whether an element of the warp's rows may exceed 2^threshold: all are positive, so that a sum below it vouches for them.
+template <i64 M>
+PLAIT_DEVICE bool any_doubt(const f32 (&sum)[M / 64][2], const Row<M>& maximum, f32 threshold) {
+    // An eighth is more than rounding moves a score whose maximum is below 2^18.
+    const f32 bound = exp2f(threshold - 0.125f), largest = 262144.0f;
     bool doubt = false;
 #pragma unroll
     for (i64 b = 0; b < M / 64; b += 1) {
 #pragma unroll
         for (i64 h = 0; h < 2; h += 1) {
-            // Written so that a sum that is no number is in doubt as well.
-            doubt = doubt || !(sum[b][h] <= bound) || maximum.value[b][h] == kLowest;
-            factor.value[b][h] = 1.0f;
+            // Written so that a sum that is no number is in doubt as well, and a row that has no key yet.
+            doubt = doubt || !(sum[b][h] <= bound) || !(fabsf(maximum.value[b][h]) < largest);
         }
     }
-    if (ptx::any_lane(doubt)) {
-        row_rescale(ag, factor, maximum, acc, scale, threshold);
+    return ptx::any_lane(doubt);
+}
+
+// The old maximum is tried first. Without doubt no maximum would be raised, and none is looked for. Else the rule is applied
+// to the scores, which are still there; only where it raises a maximum are weights computed again, since rows whose first
+// block held few keys stay in doubt for good without being raised. Rows of the warp that need nothing get the same values
+// again. The branch is also the wall that `settle` makes elsewhere.
+template <i64 M, i64 K, class T>
+PLAIT_DEVICE void softmax_operand(Agent& ag, Operand<M, K, T>& operand, Row<M>& factor, Row<M>& maximum, RowPart<M>& part, Acc<M, K>& acc,
+                                  f32 scale, f32 threshold) {
+    f32 sum[M / 64][2];
+    factor = Row<M>(ag, 1.0f);
+    for (bool raised = false;;) {
         exp2_operand(operand, sum, maximum, acc, scale);
+        if (raised || !any_doubt(sum, maximum, threshold)) break;
+        row_rescale(ag, factor, maximum, acc, scale, threshold);
+        raised = any_raised(factor);
+        if (!raised) break;
     }
     pin(operand);
 #pragma unroll

@@ -1,23 +1,12 @@
 // Attention's kernels through NVRTC, without a GPU: matrix operations stay asynchronous, nothing is spilled beyond the rule.
 #include <gtest/gtest.h>
 
-#include "compiler/backend/nvrtc_compiler.h"
-#include "compiler/backend/nvrtc_library.h"
-#include "compiler/backend/ptxas_log.h"
-#include "runtime/base/error.h"
+#include "tests/compiler/consumer_spills.h"
+#include "tests/compiler/nvrtc.h"
 #include "tests/compiler/passes/attention_request.h"
 
 namespace plait::testing {
 namespace {
-
-bool have_nvrtc() {
-    try {
-        nvrtc_version();
-        return true;
-    } catch (const CompileError&) {
-        return false;
-    }
-}
 
 struct Named {
     std::string name;
@@ -51,9 +40,7 @@ TEST_P(NvrtcAttention, CompilesWithoutSerialisedProductsOrSpills) {
     AttentionRequest request = GetParam().request;
     request.arch = "sm_90a", request.sms = 132;
     // compile_cubin refuses what ptxas says of serialised matrix operations (C7508, C7512 to C7514, C7518, C7520).
-    const PtxasReport report = compile_cubin(emit(request.plan())).report;
-    EXPECT_LE(report.spill_bytes, kMaxSpillBytes);
-    for (const std::string& message : report.messages) EXPECT_NE(message.find("Registers are spilled"), std::string::npos) << message;
+    expect_only_thread_agents_spill(request.plan());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, NvrtcAttention, ::testing::ValuesIn(kernels()),

@@ -100,8 +100,8 @@ TEST(CheckAttention, RefusesTilesAndLimitsThatDoNotFit) {
     Problem p = r.problem();
     p.limits = {{"keys", 10}, {"experts", 3}};
     const Diagnostics findings = verify_request(r.graph(), r.schedule(), p, r.cluster(), r.target());
-    expect(findings, "check_attention", "/problem/limits/batch", "the problem has no limit for `batch`");
-    expect(findings, "check_attention", "/problem/limits/experts", "attention has no launch argument `experts`");
+    expect(findings, "check_limits", "/problem/limits/batch", "the problem has no limit for `batch`");
+    expect(findings, "check_limits", "/problem/limits/experts", "attention has no launch argument `experts`");
 }
 
 // Each signal and fence of an attention plan, taken away: some rule says so. Waits are the simulation's matter
@@ -114,7 +114,7 @@ TEST(AttentionPlan, EveryMissingSignalAndFenceIsFound) {
     int removed = 0;
     for (const Op op : {Op::BarrierArrive, Op::MmaBegin, Op::MmaWait, Op::MmaCommit, Op::AgentSync, Op::FenceAsyncShared,
                         Op::BulkWaitRead, Op::BulkWait, Op::BulkCommit}) {
-        for (const char* program : {"compute_loader", "compute_consumer0"}) {
+        for (const char* program : {"compute_loader", "compute_consumer"}) {
             for (int n = 0;; ++n) {
                 Plan bad = good;
                 try {
@@ -134,7 +134,7 @@ TEST(AttentionPlan, EveryMissingSignalAndFenceIsFound) {
 TEST(AttentionPlan, ANeighboursRowIsFound) {
     const AttentionRequest r{64, 2, 1, causal(), true, {{"consumer_warpgroups", "2"}}};
     Plan bad = r.plan();
-    each(program_body(&bad, "compute_consumer1"), Op::StoreBox, [](auto* list, std::size_t i) {
+    each(program_body(&bad, "compute_consumer"), Op::StoreBox, [](auto* list, std::size_t i) {
         for (Operand& o : (*list)[i].operands) {
             if (o.name == "y") o.expr = Expr("row");
         }
@@ -144,7 +144,7 @@ TEST(AttentionPlan, ANeighboursRowIsFound) {
     ASSERT_FALSE(findings.empty());
     EXPECT_EQ(findings[0].rule, "check_exactly_once") << print(findings);
     bad = r.plan();
-    each(program_body(&bad, "compute_consumer0"), Op::StoreLogSumExp, [](auto* list, std::size_t i) {
+    each(program_body(&bad, "compute_consumer"), Op::StoreLogSumExp, [](auto* list, std::size_t i) {
         for (Operand& o : (*list)[i].operands) {
             if (o.name == "rows") o.expr = Expr("64");
         }

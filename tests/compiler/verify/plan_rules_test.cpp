@@ -55,6 +55,16 @@ TEST_F(CheckNames, AProgramThatNobodyRuns) {
     plan.agents[0].programs.pop_back();
     expect("check_names", "program compute_loader is run by 0 agents");
 }
+TEST_F(CheckNames, AProgramThatAThreadAndAWarpgroupRun) {
+    plan.agents[0].programs.push_back("compute_consumer0");
+    expect("check_names", "program compute_consumer0 is run by 2 agents");
+}
+TEST_F(CheckNames, TheWarpgroupBelongsToPrograms) {
+    plan.lets.push_back({"mine", Expr("warpgroup + 1")});
+    expect("check_names", "`warpgroup` in `warpgroup + 1` is not declared");
+    plan.consts.push_back({"warpgroup", 3});
+    expect("check_names", "const `warpgroup` is declared twice");
+}
 TEST_F(CheckNames, TemplateArgumentsAreConstants) {
     set_operand(&plan, "compute_loader", Op::LoadBoxes, "rows", "rows");
     expect("check_names", "rows of load_boxes is `rows`, not a constant");
@@ -85,6 +95,11 @@ TEST_F(CheckRegisters, MoreThanTheSmHas) {
 TEST_F(CheckRegisters, AccumulatorBeyondItsShare) {
     set_operand(&plan, "compute_consumer0", Op::AccDeclare, "rows", "128");
     expect("check_registers", "accumulator of 128 x 256 takes 256 registers a thread, 184 are left of 216");
+}
+TEST_F(CheckRegisters, InstructionBeyondWhatTheLaunchGives) {
+    plan.threads = 512;
+    set_operand(&plan, "compute_consumer0", Op::AccDeclare, "cols", "208");
+    expect("check_registers", "a matrix instruction of 208 columns takes 130 registers, a launch of 512 threads gives 128");
 }
 
 using CheckMaps = Planted;

@@ -163,6 +163,13 @@ TEST(CheckTiles, ShowsTheNumbers) {
         << "where nothing is gathered the map clips at the tile";
 }
 
+TEST(CheckTiles, StagesDivideTheDepth) {
+    TestRequest r{"1x1", {{"tile_k", "128"}}, {}, {100, 200, 328}, false};
+    EXPECT_TRUE(r.verify().empty()) << "six blocks of 64";
+    r.problem.k = 320;
+    expect(r.verify(), "check_tiles", "tile_k = 128 takes 2 blocks of 64 at a time, K has 5");
+}
+
 TEST(CheckTiles, GatedTilesTakeTwoAccumulators) {
     const TestRequest r{"1x1", {{"tile_n", "256"}}, {}, {100, 200, 64}, false};
     Graph g = r.graph();

@@ -133,10 +133,13 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
     trace(ag, TraceKind::Idle, 0);
 }
 
-// ---- role compute, agent consumer0, every CTA
-PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
+// ---- role compute, agent consumer0, consumer1, every CTA
+PLAIT_AGENT void compute_consumer(Agent& ag, const Args& args, Shared& sh) {
     const i64 M = args.launch.m;
+    const i64 warpgroup = ag.warpgroup;
     const i64 keys = args.keys;
+    const i64 consumer = warpgroup - 1;
+    const i64 offset = consumer * 64;
     Pipe<1> query;
     Pipe<stages> key;
     Pipe<stages> value;
@@ -155,27 +158,29 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         Row<64> factor(ag, 1.0f);
         Acc<64, key_block> score;
         Operand<64, key_block, bf16> weights0(ag);
+        Operand<64, key_block, bf16> weights1(ag);
         if (blocks > 0) {
-            // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 1));
+            const i64 seen = blocks;
+            // blocks that need no mask; the first one is always masked
+            const i64 plain = max(0, min(min(keys, max(0, row + offset + 1)) / key_block, seen - 1)) / 2 * 2;
             barrier_wait(ag, sh.q_full[query.slot], query.phase);
             barrier_wait(ag, sh.k_full[key.slot], key.phase);
             mma_begin(ag, score);
-            mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
+            mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], offset, sh.k_stage[key.slot * 2], 0);
             mma_commit(ag);
             mma_wait<0>(ag, score);
             barrier_arrive(ag, sh.k_empty[key.slot]);
             key.advance();
-            const i64 last = (blocks - 1) * key_block;
-            mask_cols(ag, score, row - last + 0, keys - last);
+            const i64 last = (seen - 1) * key_block;
+            mask_cols(ag, score, row + offset - last + 0, keys - last);
             row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
             exp2_rows(ag, score, 0.12751743f, maximum);
             row_sum(ag, total, factor, score);
             as_operand(ag, weights0, score);
-            for (i64 i = 1; i < blocks - plain; i += 1) {
+            for (i64 i = 1; i < seen - plain; i += 1) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
+                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], offset, sh.k_stage[key.slot * 2], 0);
                 mma_commit(ag);
                 scale_rows(ag, out, factor);
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
@@ -185,8 +190,8 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                const i64 start = (blocks - 1 - i) * key_block;
-                mask_cols(ag, score, row - start + 0, keys - start);
+                const i64 start = (seen - 1 - i) * key_block;
+                mask_cols(ag, score, row + offset - start + 0, keys - start);
                 row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
                 exp2_rows(ag, score, 0.12751743f, maximum);
                 row_sum(ag, total, factor, score);
@@ -196,10 +201,10 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 value.advance();
                 as_operand(ag, weights0, score);
             }
-            for (i64 i = 0; i < plain; i += 1) {
+            for (i64 i = 0; i < plain; i += 2) {
                 barrier_wait(ag, sh.k_full[key.slot], key.phase);
                 mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 0, sh.k_stage[key.slot * 2], 0);
+                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], offset, sh.k_stage[key.slot * 2], 0);
                 mma_commit(ag);
                 scale_rows(ag, out, factor);
                 barrier_wait(ag, sh.v_full[value.slot], value.phase);
@@ -209,14 +214,26 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
                 mma_wait<1>(ag, score);
                 barrier_arrive(ag, sh.k_empty[key.slot]);
                 key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
+                softmax_operand(ag, weights1, factor, maximum, total, score, 0.12751743f, 8.0f);
                 mma_wait<0>(ag, out, weights0);
                 barrier_arrive(ag, sh.v_empty[value.slot]);
                 value.advance();
-                as_operand(ag, weights0, score);
+                barrier_wait(ag, sh.k_full[key.slot], key.phase);
+                mma_begin(ag, score);
+                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], offset, sh.k_stage[key.slot * 2], 0);
+                mma_commit(ag);
+                scale_rows(ag, out, factor);
+                barrier_wait(ag, sh.v_full[value.slot], value.phase);
+                mma_begin(ag, out);
+                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights1, sh.v_stage[value.slot * 2], 1);
+                mma_commit(ag);
+                mma_wait<1>(ag, score);
+                barrier_arrive(ag, sh.k_empty[key.slot]);
+                key.advance();
+                softmax_operand(ag, weights0, factor, maximum, total, score, 0.12751743f, 8.0f);
+                mma_wait<0>(ag, out, weights1);
+                barrier_arrive(ag, sh.v_empty[value.slot]);
+                value.advance();
             }
             barrier_arrive(ag, sh.q_empty[query.slot]);
             query.advance();
@@ -231,153 +248,28 @@ PLAIT_AGENT void compute_consumer0(Agent& ag, const Args& args, Shared& sh) {
         }
         // where the result goes
         const i64 head = ring_get(ag, sh.tile_slot[ring.slot * 2 + 1]);
-        const i64 first = ring_get(ag, sh.tile_slot[ring.slot * 2]);
+        const i64 tile = ring_get(ag, sh.tile_slot[ring.slot * 2]);
+        const i64 first = tile + offset;
         barrier_arrive(ag, sh.tile_empty[ring.slot]);
         ring.advance();
         trace(ag, TraceKind::Store, head);
         Row<64> sum(ag, 0.0f);
         finish_rows(ag, sum, total);
-        store_log_sum_exp(ag, args.lse, maximum, sum, head * M + first, max(0, min(64, M - first - 0)));
+        store_log_sum_exp(ag, args.lse, maximum, sum, head * M + first, max(0, min(64, M - first)));
         divide_rows(ag, out, sum);
         bulk_wait_read<1>(ag);
         agent_sync(ag);
-        stage_box<bf16>(ag, sh.o_box[0], out, 0, 0);
+        stage_box<bf16>(ag, sh.o_box[consumer * 2 + 0], out, 0, 0);
         fence_async_shared(ag);
         agent_sync(ag);
-        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[0], head % heads * head_dim, first, head / heads);
+        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[consumer * 2 + 0], head % heads * head_dim, first, head / heads);
         bulk_commit(ag);
         bulk_wait_read<1>(ag);
         agent_sync(ag);
-        stage_box<bf16>(ag, sh.o_box[1], out, 0, 64);
+        stage_box<bf16>(ag, sh.o_box[consumer * 2 + 1], out, 0, 64);
         fence_async_shared(ag);
         agent_sync(ag);
-        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[1], head % heads * head_dim + 64, first, head / heads);
-        bulk_commit(ag);
-    }
-    trace(ag, TraceKind::Idle, 0);
-    // the kernel ends only after every store is complete
-    bulk_wait<0>(ag);
-}
-
-// ---- role compute, agent consumer1, every CTA
-PLAIT_AGENT void compute_consumer1(Agent& ag, const Args& args, Shared& sh) {
-    const i64 M = args.launch.m;
-    const i64 keys = args.keys;
-    Pipe<1> query;
-    Pipe<stages> key;
-    Pipe<stages> value;
-    Pipe<2> ring;
-    for (;;) {
-        barrier_wait(ag, sh.tile_full[ring.slot], ring.phase);
-        const i64 row = ring_get(ag, sh.tile_slot[ring.slot * 2]);
-        if (row < 0) break;
-        const i64 blocks = ceil_div(min(keys, max(0, min(row + tile_m, M) + 0)), key_block);
-        trace(ag, TraceKind::Compute, row);
-        // unscaled result, running maximum and partial row sums
-        Acc<64, head_dim> out;
-        acc_fill(ag, out, 0.0f);
-        Row<64> maximum(ag, kLowest);
-        RowPart<64> total(ag);
-        Row<64> factor(ag, 1.0f);
-        Acc<64, key_block> score;
-        Operand<64, key_block, bf16> weights0(ag);
-        if (blocks > 0) {
-            // blocks that need no mask; the first ones are always masked
-            const i64 plain = max(0, min(min(keys, max(0, row + 1)) / key_block, blocks - 1));
-            barrier_wait(ag, sh.q_full[query.slot], query.phase);
-            barrier_wait(ag, sh.k_full[key.slot], key.phase);
-            mma_begin(ag, score);
-            mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
-            mma_commit(ag);
-            mma_wait<0>(ag, score);
-            barrier_arrive(ag, sh.k_empty[key.slot]);
-            key.advance();
-            const i64 last = (blocks - 1) * key_block;
-            mask_cols(ag, score, row - last + 64, keys - last);
-            row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-            exp2_rows(ag, score, 0.12751743f, maximum);
-            row_sum(ag, total, factor, score);
-            as_operand(ag, weights0, score);
-            for (i64 i = 1; i < blocks - plain; i += 1) {
-                barrier_wait(ag, sh.k_full[key.slot], key.phase);
-                mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
-                mma_commit(ag);
-                scale_rows(ag, out, factor);
-                barrier_wait(ag, sh.v_full[value.slot], value.phase);
-                mma_begin(ag, out);
-                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
-                mma_commit(ag);
-                mma_wait<1>(ag, score);
-                barrier_arrive(ag, sh.k_empty[key.slot]);
-                key.advance();
-                const i64 start = (blocks - 1 - i) * key_block;
-                mask_cols(ag, score, row - start + 64, keys - start);
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
-                as_operand(ag, weights0, score);
-            }
-            for (i64 i = 0; i < plain; i += 1) {
-                barrier_wait(ag, sh.k_full[key.slot], key.phase);
-                mma_begin(ag, score);
-                mma_issue<key_block, 0, bf16, 2>(ag, score, sh.q_stage[0], 64, sh.k_stage[key.slot * 2], 0);
-                mma_commit(ag);
-                scale_rows(ag, out, factor);
-                barrier_wait(ag, sh.v_full[value.slot], value.phase);
-                mma_begin(ag, out);
-                mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
-                mma_commit(ag);
-                mma_wait<1>(ag, score);
-                barrier_arrive(ag, sh.k_empty[key.slot]);
-                key.advance();
-                row_rescale(ag, factor, maximum, score, 0.12751743f, 8.0f);
-                exp2_rows(ag, score, 0.12751743f, maximum);
-                row_sum(ag, total, factor, score);
-                settle(ag, total);
-                mma_wait<0>(ag, out, weights0);
-                barrier_arrive(ag, sh.v_empty[value.slot]);
-                value.advance();
-                as_operand(ag, weights0, score);
-            }
-            barrier_arrive(ag, sh.q_empty[query.slot]);
-            query.advance();
-            scale_rows(ag, out, factor);
-            barrier_wait(ag, sh.v_full[value.slot], value.phase);
-            mma_begin(ag, out);
-            mma_issue_operand<head_dim, 1, bf16>(ag, out, weights0, sh.v_stage[value.slot * 2], 1);
-            mma_commit(ag);
-            mma_wait<0>(ag, out, weights0);
-            barrier_arrive(ag, sh.v_empty[value.slot]);
-            value.advance();
-        }
-        // where the result goes
-        const i64 head = ring_get(ag, sh.tile_slot[ring.slot * 2 + 1]);
-        const i64 first = ring_get(ag, sh.tile_slot[ring.slot * 2]);
-        barrier_arrive(ag, sh.tile_empty[ring.slot]);
-        ring.advance();
-        trace(ag, TraceKind::Store, head);
-        Row<64> sum(ag, 0.0f);
-        finish_rows(ag, sum, total);
-        store_log_sum_exp(ag, args.lse, maximum, sum, head * M + first + 64, max(0, min(64, M - first - 64)));
-        divide_rows(ag, out, sum);
-        bulk_wait_read<1>(ag);
-        agent_sync(ag);
-        stage_box<bf16>(ag, sh.o_box[2], out, 0, 0);
-        fence_async_shared(ag);
-        agent_sync(ag);
-        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[2], head % heads * head_dim, first + 64, head / heads);
-        bulk_commit(ag);
-        bulk_wait_read<1>(ag);
-        agent_sync(ag);
-        stage_box<bf16>(ag, sh.o_box[3], out, 0, 64);
-        fence_async_shared(ag);
-        agent_sync(ag);
-        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[3], head % heads * head_dim + 64, first + 64, head / heads);
+        store_box<64, 64, bf16>(ag, args.o_map[0], sh.o_box[consumer * 2 + 1], head % heads * head_dim + 64, first, head / heads);
         bulk_commit(ag);
     }
     trace(ag, TraceKind::Idle, 0);
@@ -419,13 +311,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) plait_kernel(const __grid_c
             compute_loader(ag, args, sh);
         }
     }
-    if (ag.warpgroup == 1) {
+    if (1 <= ag.warpgroup && ag.warpgroup <= 2) {
         registers_consumer<232>();
-        compute_consumer0(ag, args, sh);
-    }
-    if (ag.warpgroup == 2) {
-        registers_consumer<232>();
-        compute_consumer1(ag, args, sh);
+        compute_consumer(ag, args, sh);
     }
     cta_barrier(ag);
     if (cta_any(ag, ag.is_thread(0, 0) && leave(ag, args))) invalidate_outputs(ag, args);

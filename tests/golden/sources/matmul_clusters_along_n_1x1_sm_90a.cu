@@ -203,18 +203,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) p
     }
     cluster_barrier(ag);
     if (ag.warpgroup == 0) {
-        registers_producer<72>();
+        registers_producer<40>();
         if (ag.is_thread(0, 0)) {
             // loader
             compute_loader(ag, args, sh);
         }
     }
     if (ag.warpgroup == 1) {
-        registers_consumer<216>();
+        registers_consumer<232>();
         compute_consumer0(ag, args, sh);
     }
     if (ag.warpgroup == 2) {
-        registers_consumer<216>();
+        registers_consumer<232>();
         compute_consumer1(ag, args, sh);
     }
 }

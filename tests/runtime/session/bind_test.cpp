@@ -1,4 +1,4 @@
-#include "runtime/session/bind.h"
+#include "runtime/session/argument_binder.h"
 
 #include <gtest/gtest.h>
 
@@ -302,9 +302,78 @@ TEST(BindArguments, RefusesMapsThatLeaveTheirMemory) {
     bound.manifest.maps[1].base_bytes = Expr(4096 + 256);
     EXPECT_TRUE(contains(bound.refusal(), "map a_map[1] reaches byte")) << bound.refusal();
     field.manifest.args_bytes -= 64;
-    EXPECT_TRUE(contains(field.refusal(), "field `c_map` ends at byte")) << field.refusal();
+    EXPECT_TRUE(contains(field.refusal(), "field `c_map[1]` ends at byte")) << field.refusal();
     cycle.manifest.lets[0].value = Expr("full_shards + 1");
     EXPECT_TRUE(contains(cycle.refusal(), "depends on itself")) << cycle.refusal();
+}
+
+// A launch that repeats M and shapes only puts addresses in; any other is checked and evaluated as the first was.
+TEST(ArgumentBinder, LaunchesThatRepeatGiveWhatAFirstOneGives) {
+    Bound bound(50), other(49);
+    other.tensors[0].data = bound.tensors[0].data, other.tensors[1].data = bound.tensors[1].data;
+    other.tensors[2].data = bound.tensors[2].data, other.launch.workspace[1] = bound.launch.workspace[1];
+    ArgumentBinder binder(bound.manifest, bound.place);
+    int encoded = 0;
+    const EncodeMap encode = [&](const MapRequest& request) {
+        ++encoded;
+        return encode_host_map(request);
+    };
+    const auto again = [&](const Bound& from) {
+        encoded = 0;
+        EXPECT_EQ(binder.bind(from.launch, from.tensors, encode),
+                  bind_arguments(bound.manifest, from.launch, bound.place, from.tensors, encode_host_map));
+        return encoded;
+    };
+    EXPECT_EQ(again(bound), 4);
+    EXPECT_EQ(again(bound), 0);
+    bound.tensors[2].data = bound.aligned(32768 + 3 * 8192);
+    EXPECT_EQ(again(bound), 2) << "the maps of c alone";
+    bound.launch.artifact_offset = 1024;
+    EXPECT_EQ(again(bound), 1) << "the workspace's map alone";
+    EXPECT_EQ(again(other), 4) << "another M";
+    EXPECT_EQ(again(bound), 4);
+}
+
+TEST(ArgumentBinder, ChecksALaunchThatDoesNotRepeatTheLastOne) {
+    Bound bound(50);
+    ArgumentBinder binder(bound.manifest, bound.place);
+    const auto refusal = [&](const Launch& launch, const RankTensors& tensors) {
+        try {
+            binder.bind(launch, tensors, encode_host_map);
+        } catch (const ArgumentError& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing thrown");
+    };
+    Launch below = bound.launch;
+    below.m = -1;
+    EXPECT_TRUE(contains(refusal(below, {}), "M = -1 is outside of 0..64")) << "before any launch";
+    EXPECT_EQ(refusal(bound.launch, bound.tensors), "nothing thrown");
+    RankTensors wrong = bound.tensors;
+    wrong[1].dtype = "f16";
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "tensor `b` is f16, expected bf16"));
+    wrong = bound.tensors, wrong[1].shape = {24, 32};
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "tensor `b` has shape [24, 32], expected [32, 24]"));
+    wrong = bound.tensors, wrong[1].pitch = 64;
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "takes contiguous rows"));
+    wrong = bound.tensors, wrong[0].data = bound.aligned(32768 + 8);
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "not a multiple of 16 bytes")) << "addresses are checked each time";
+    wrong = bound.tensors, wrong[1].data = nullptr;
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "has no memory"));
+    wrong.pop_back();
+    EXPECT_TRUE(contains(refusal(bound.launch, wrong), "takes 3 tensors, 2 given"));
+    EXPECT_EQ(refusal(bound.launch, bound.tensors), "nothing thrown");
+}
+
+// What could not be encoded is encoded again.
+TEST(ArgumentBinder, AnEncodingThatFailedLeavesNothingBehind) {
+    Bound bound(50);
+    ArgumentBinder binder(bound.manifest, bound.place);
+    binder.bind(bound.launch, bound.tensors, encode_host_map);
+    bound.tensors[0].data = bound.aligned(32768 + 3 * 8192);
+    const EncodeMap fails = [](const MapRequest&) -> TensorMap { throw DeviceError("no"); };
+    EXPECT_THROW(binder.bind(bound.launch, bound.tensors, fails), DeviceError);
+    EXPECT_EQ(binder.bind(bound.launch, bound.tensors, encode_host_map), bound.bind());
 }
 
 }  // namespace

@@ -305,8 +305,8 @@ TEST(CudaSession, RanksThatAttachDifferentArtifactsAreTold) {
         if (rank == 1) own.manifest.semantics = "another";
         cluster.sessions[rank]->attach(own);
     });
-    EXPECT_TRUE(contains(cluster.errors[0], "rank 1 attaches another artifact than rank 0")) << cluster.errors[0];
-    EXPECT_TRUE(contains(cluster.errors[1], "rank 0 attaches another artifact than rank 1")) << cluster.errors[1];
+    EXPECT_TRUE(contains(cluster.errors[0], "rank 1 attaches another artifact than this rank")) << cluster.errors[0];
+    EXPECT_TRUE(contains(cluster.errors[1], "rank 0 attaches another artifact than this rank")) << cluster.errors[1];
 }
 
 TEST(CudaSession, BadArgumentsEnqueueNothing) {

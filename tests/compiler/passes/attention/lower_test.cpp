@@ -72,7 +72,7 @@ TEST(LowerAttention, DefaultsFollowTheHeadDim) {
 TEST(LowerAttention, StateIsDeclaredOnceATileOutsideTheLoopsOverKeys) {
     const Plan plan = AttentionRequest{128, 2, 1, causal()}.plan();
     int declared = 0, deepest = 0;
-    each(plan, "compute_consumer1", [&](const Statement& s, int loops) {
+    each(plan, "compute_consumer", [&](const Statement& s, int loops) {
         if (s.op == Op::MmaIssue) deepest = std::max(deepest, loops);
         if (s.op != Op::AccDeclare && s.op != Op::RowDeclare && s.op != Op::PartDeclare && s.op != Op::OperandDeclare) return;
         declared += 1;
@@ -94,7 +94,7 @@ TEST(LowerAttention, NoStorageDependsOnKeysOrBatch) {
 TEST(LowerAttention, TheUnmaskedLoopHasNoMask) {
     const Plan plan = AttentionRequest{128, 2, 1, causal()}.plan();
     int loops_over_keys = 0, masked = 0;
-    each(plan, "compute_consumer0", [&](const Statement& s, int loops) {
+    each(plan, "compute_consumer", [&](const Statement& s, int loops) {
         if (s.op != Op::For || loops != 1) return;
         loops_over_keys += 1;
         for (const Statement& inner : s.body) masked += inner.op == Op::MaskCols;

@@ -13,6 +13,7 @@
 #include "compiler/passes/lower.h"
 #include "compiler/verify/verify.h"
 #include "runtime/base/error.h"
+#include "tests/compiler/nvrtc.h"
 
 namespace plait::testing {
 namespace {
@@ -69,11 +70,7 @@ TEST_P(GroupedGolden, RoleBodiesAreTheSameForBothMachines) {
 #ifdef PLAIT_WITH_CUDA
 // At the shapes that the schedule is made for: nothing spills, no matrix operation is serialised.
 TEST_P(GroupedGolden, CompilesForSm90WithoutSpillsAndMessages) {
-    try {
-        nvrtc_version();
-    } catch (const CompileError&) {
-        GTEST_SKIP() << "no NVRTC";
-    }
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const ScheduleFile file = load_schedule_file(std::string(PLAIT_SOURCE_DIR) + "/schedules/" + GetParam() + ".json");
     const CubinResult result = compile_cubin(emit(plan_of(file, "sm_90a")));
     EXPECT_EQ(result.report.spill_bytes, 0);
