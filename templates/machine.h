@@ -19,8 +19,8 @@
 //   barrier_init(ag, bar, arrivals)            one thread
 //   fence_barrier_init(ag)                 [o] before cta_barrier
 //   cta_barrier(ag)                        [o] all agents of the CTA (all threads)
-//   cluster_barrier(ag)                    [o] all agents of all CTAs of the cluster; at its start and its end, until which a peer may
-//                                               arrive here
+//   cluster_barrier(ag)                    [o] in place of cta_barrier: all agents of all CTAs of the cluster meet, and may use the
+//                                               barriers of all of them behind it. Nothing else is handed on
 //   kWarpgroupArrivals                         how often one warpgroup agent arrives in barrier_arrive (4 on sm90, 1 on host)
 //   registers_producer<n>(), registers_consumer<n>()     setmaxnreg; nothing on the host
 //

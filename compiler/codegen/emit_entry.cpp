@@ -75,8 +75,6 @@ void print_setup(const Plan& plan, const std::string& one_thread, SourceWriter& 
 }
 
 void print_leave(const Plan& plan, const std::string& one_thread, SourceWriter& writer) {
-    // Until then a peer arrives on this CTA's barriers.
-    if (cluster_ctas(plan) > 1) writer.line("cluster_barrier(ag);");
     if (!uses_session_state(plan)) return;
     writer.line("cta_barrier(ag);");
     writer.line("if (cta_any(ag, " + one_thread + " && leave(ag, args))) invalidate_outputs(ag, args);");

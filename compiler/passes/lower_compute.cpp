@@ -93,6 +93,14 @@ void load_tile(Block& b, const Choices& c) {
     });
 }
 
+void await_peers(Block& b) {
+    b.note("a CTA ends only after its peer's consumers have freed every slot: they arrive here");
+    b.for_each("i", "0", "stages", "1", [](Block& slot) {
+        slot.wait(Op::BarrierWait, {"ab_empty[ab.slot]", "ab.phase ^ 1"}, "ab_free");
+        slot.add(Op::Advance, {"ab"});
+    });
+}
+
 void lower_loader(const Choices& c, Plan* plan) {
     ProgramDef* program = find_program(plan, "compute_loader");
     Block b(*plan);
@@ -103,6 +111,7 @@ void lower_loader(const Choices& c, Plan* plan) {
     b.add(Op::Pipe, {"ab", "stages"});
     if (!c.communicates) {
         for_each_own_tile(b, c, [&](Block& tile) { load_tile(tile, c); });
+        if (c.clustered()) await_peers(b);
     } else {
         b.add(Op::Pipe, {"ring", "2"});
         b.loop([&](Block& next) {

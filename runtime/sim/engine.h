@@ -225,6 +225,7 @@ private:
     std::uint32_t local_component(SimCta& cta, std::string what);
 
     SimBarrier& barrier_at(SimAgent& agent, SimCta& cta, const void* address, const char* what);
+    void publish_barriers(const CtaCluster& cluster, const std::vector<SimAgent*>& members);
     SimCta& peer_of(SimAgent& agent, u32 cta, const char* what);
     u8* place_in(SimAgent& agent, SimCta& peer, const void* address, const char* what);
     void arrive(SimAgent& agent, SimCta& cta, SimBarrier& barrier, u32 count, u64 bytes);

@@ -4,6 +4,8 @@
 // true once the phase of that parity has completed and the next one of the same parity has not.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/sim/engine.h"
 
 namespace plait {
@@ -66,7 +68,7 @@ SimCta& Engine::peer_of(SimAgent& agent, u32 cta, const char* what) {
     if (ctas[cta]->region == nullptr)
         throw SimulationFault("exit_in_flight", agent.fault_actor(),
                               fmt::format("{} at CTA {} of its cluster, which has ended", what, cta),
-                              "cluster_barrier at the end");
+                              "before the end its loader waits until every slot has been freed");
     return *ctas[cta];
 }
 
@@ -170,6 +172,20 @@ void Engine::cta_barrier(SimAgent& agent) {
     }
 }
 
+// Whoever initialised a barrier knows of it in the async proxy once it has fenced.
+void Engine::publish_barriers(const CtaCluster& cluster, const std::vector<SimAgent*>& members) {
+    std::vector<Epoch> fenced;
+    for (const SimCta* cta : cluster.ctas) {
+        for (const SimBarrier& barrier : cta->barriers) {
+            const auto knows = [&](const auto& member) { return member->lanes[0].known.async.covers(barrier.init); };
+            if (std::any_of(cta->agents.begin(), cta->agents.end(), knows)) fenced.push_back(barrier.init);
+        }
+    }
+    for (SimAgent* member : members) {
+        for (const Epoch& init : fenced) order_.learn(*member, Lane::Members, init);
+    }
+}
+
 void Engine::cluster_barrier(SimAgent& agent) {
     point(agent);
     CtaCluster& cluster = *agent.cta_state->cluster;
@@ -188,7 +204,7 @@ void Engine::cluster_barrier(SimAgent& agent) {
     }
     cluster.met = 0;
     ++cluster.meetings;
-    if (order_.enabled()) order_.meet({members.begin(), members.end()});
+    if (order_.enabled()) publish_barriers(cluster, members);
     for (SimAgent* member : members) {
         if (member->parked == SimAgent::Parked::ClusterBarrier) scheduler_.wake(*member);
     }

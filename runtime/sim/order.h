@@ -8,7 +8,7 @@
 //    order needs a proxy fence on the way (PTX ISA, "Causality order"), which the acquirer issues.
 //  - Within a CTA (mbarriers, agent_sync, cta_barrier) both clocks pass on: same proxy, same thread block.
 //  - A barrier of another CTA of the cluster is told what is over of asynchronous operations on the cluster's shared memory, and
-//    nothing else: a remote arrive releases at .cta scope (PTX ISA, "mbarrier.arrive"). cluster_barrier passes on both clocks.
+//    nothing else: a remote arrive releases at .cta scope (PTX ISA, "mbarrier.arrive"). cluster_barrier tells of barriers alone.
 //  - fence_proxy_async copies `generic` into `async`.
 // Members of a warpgroup agent include the elected thread: what they acquire or fence, it has too, and what they
 // release covers what it knows. What the elected thread alone did or learned, the others know after agent_sync.

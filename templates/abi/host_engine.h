@@ -99,7 +99,8 @@ struct HostEngine {
     void (*gather_commit)(void* agent);
     void (*gather_wait)(void* agent, u32 pending);
 
-    // Clusters: CTAs that start together and reach each other's shared memory. All agents of all of them meet.
+    // Clusters: CTAs that start together and reach each other's shared memory. All agents of all of them meet and know of the
+    // barriers that were initialised and fenced before, of nothing else.
     void (*cluster_barrier)(void* agent);
     // One arrival at the barrier in the same place of CTA `cta` of the cluster. It tells another CTA only that asynchronous
     // operations which this lane has waited for are over.

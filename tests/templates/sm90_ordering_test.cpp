@@ -94,7 +94,7 @@ TEST(Sm90Ordering, BulkCopiesCompleteWhereTheyAreWaitedFor) {
 }
 
 // A remote arrive without .release.cluster, which would be a membar of the GPU in every block of k; a mask for both CTAs.
-TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetAtClusterScope) {
+TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetWithoutAMembar) {
     if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC";
     const std::string map = "mapa.shared::cluster.u32", arrive = "mbarrier.arrive.shared::cluster.b64",
                       load = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
@@ -102,7 +102,7 @@ TEST(Sm90Ordering, ClustersArriveRemotelyAndMeetAtClusterScope) {
         {"cluster_arrive<2>(ag, sh.bar[0]);", {map, arrive, map, arrive}},
         {"cluster_arrive<2>(ag, sh.bar[0]);", {"bar.warp.sync", map, arrive, map, arrive}, true},
         {"load_multicast<2, 64, 128, bf16>(ag, sh.slot[0], args.map[0], 0, 0, 0, sh.bar[0]);", {load, load}},
-        {"cluster_barrier(ag);", {"barrier.cluster.arrive.release", "barrier.cluster.wait.acquire"}},
+        {"cluster_barrier(ag);", {"barrier.cluster.arrive.relaxed", "barrier.cluster.wait.acquire"}},
     });
 }
 

@@ -106,6 +106,7 @@ void World::load_boxes(Agent* agent, const Instruction& i) {
     }
     const Time time = ++agent->async_time;
     for (int cta = first; cta < first + ctas; ++cta) {
+        visit(*agent, cta, {async_component(*agent), time});
         overwrite(agent, shared(agent, i, false, cta), new_event(async_component(*agent), time), i, std::size_t(share),
                   std::size_t(ctas));
         count_bytes(agent, cta, i, time, rows * ((cols + 63) / 64 * 64) * element_bytes(v.map->dtype));

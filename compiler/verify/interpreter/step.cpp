@@ -104,12 +104,18 @@ int World::first_of_cluster(const Agent& agent, std::int64_t ctas) const {
     throw ScheduleError(fmt::format("an operation of {} CTAs in a cluster of {}", ctas, cluster_ctas(plan_)));
 }
 
+void World::visit(const Agent& agent, int cta, const Event& event) {
+    if (cta != agent.cta) ctas_[agent.rank * run_.ctas + cta].visits[event.component] = event.time;
+}
+
 void World::barrier_arrive(Agent* agent, const Instruction& i) {
     const int object = element(agent, i, i.object, i.object_count, i.index, "a barrier");
     const int ctas = i.op == Op::ClusterArrive ? int(value(*agent, i.operands[0])) : 1,
               first = first_of_cluster(*agent, ctas);
     check_release(agent, i, value(*agent, i.index));
+    agent->clock.set(std::uint32_t(agent->id), ++agent->time);
     for (int cta = first; cta < first + ctas; ++cta) {
+        visit(*agent, cta, {std::uint32_t(agent->id), agent->time});
         BarrierState& barrier = ctas_[agent->rank * run_.ctas + cta].barriers[object];
         barrier.arriving.merge(agent->clock);
         barrier.arrivals += 1;

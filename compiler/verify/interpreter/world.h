@@ -92,6 +92,8 @@ struct CtaState {
     std::vector<SharedSlot> shared;
     std::vector<BarrierState> barriers;
     std::set<std::int64_t> turns;  // passed and not taken
+    // By agents of other CTAs, arrivals at its barriers and loads into its memory: the last time, by component.
+    std::map<std::uint32_t, Time> visits;
 };
 
 class World {
@@ -111,6 +113,7 @@ private:
     std::string waits_for(const Agent& agent) const;
     void at_end();
     void entry_signal(int rank, int flag);
+    bool outlives_its_visits(std::size_t cta);
     void report(const char* rule, const std::string& message, const Agent& agent, const std::string& hint);
     void report_at(const char* rule, const std::string& message, const std::string& where, const std::string& hint);
     std::string place(const Agent& agent) const;
@@ -122,6 +125,7 @@ private:
     void barrier_arrive(Agent* agent, const Instruction& i);
     void barrier_expect(Agent* agent, const Instruction& i);
     int first_of_cluster(const Agent& agent, std::int64_t ctas) const;
+    void visit(const Agent& agent, int cta, const Event& event);
     // copy.cpp: copies and matrix operations
     bool execute_copy(Agent* agent, const Instruction& i);  // false: not one of its ops
     void barrier_complete(BarrierState* barrier, int object);

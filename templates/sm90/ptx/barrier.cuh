@@ -24,10 +24,10 @@ PLAIT_DEVICE void sync_warpgroup(u32 id) { asm volatile("bar.sync %0, 128;" ::"r
 PLAIT_DEVICE void sync_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 PLAIT_DEVICE void arrive_barrier(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
-// All threads of the cluster meet; accesses before it are visible to all of them behind it (PTX ISA, "barrier.cluster": arrive
-// releases and wait acquires at cluster scope). Not .aligned either.
+// All threads of the cluster meet. Relaxed: behind it they see what others fenced for the cluster before it
+// (mbarrier_init_before_use) and no more; a release would be a membar of the GPU (PTX ISA, "barrier.cluster"). Not .aligned either.
 PLAIT_DEVICE void sync_cluster() {
-    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 PLAIT_DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }

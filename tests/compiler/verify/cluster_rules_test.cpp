@@ -135,6 +135,10 @@ TEST_P(ClusterPlans, AProgramThatSplitsAnOddCtaOff) {
     for (ProgramDef& program : plan.programs) program.first_cta = Expr(1);
     expect("check_cluster", "program compute_loader runs on CTAs [1, ctas), which may split a cluster of 2");
 }
+TEST_P(ClusterPlans, ACtaThatEndsBeforeItsPeerHasArrived) {
+    remove(&plan, "compute_loader", Op::BarrierWait, 1);
+    expect("check_reuse", "can end while another one of its cluster arrives at its barriers");
+}
 TEST_P(ClusterPlans, BothCtasOnOneTile) {
     const std::string own = GetParam() == "m" ? "row" : "col", part = "cta % cluster";
     for (const ProgramDef& program : plan.programs) {

@@ -75,6 +75,11 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
             ab.advance();
         }
     }
+    // a CTA ends only after its peer's consumers have freed every slot: they arrive here
+    for (i64 i = 0; i < stages; i += 1) {
+        barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
+        ab.advance();
+    }
     trace(ag, TraceKind::Idle, 0);
 }
 
@@ -225,5 +230,4 @@ extern "C" void plait_kernel(const plait::HostCta* host_cta, const void* launch_
             break;
         }
     }
-    cluster_barrier(ag);
 }

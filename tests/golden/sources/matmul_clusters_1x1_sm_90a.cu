@@ -75,6 +75,11 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
             ab.advance();
         }
     }
+    // a CTA ends only after its peer's consumers have freed every slot: they arrive here
+    for (i64 i = 0; i < stages; i += 1) {
+        barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
+        ab.advance();
+    }
     trace(ag, TraceKind::Idle, 0);
 }
 
@@ -221,5 +226,4 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) p
         registers_consumer<232>();
         compute_consumer1(ag, args, sh);
     }
-    cluster_barrier(ag);
 }

@@ -13,7 +13,7 @@ enum class ClusterFault {
     OneCta,           // the peer is left out of the mask
     NoStartBarrier,   // barriers of the peer used before they are known to be there
     NoInitFence,      // barriers not made known to the async proxy
-    NoEndBarrier,     // a CTA ends while its peer still arrives there
+    NoLastWait,       // a CTA ends while its peer still arrives there
     HandsOnStores,    // an ordinary store relied on behind a remote arrive
 };
 
@@ -52,6 +52,7 @@ struct ClusterKernel {
             }
             pipe.advance();
         }
+        if (F != C::NoLastWait) barrier_wait(ag, sh.empty[pipe.slot], pipe.phase ^ 1);  // planted
     }
 
     static void arrive(Agent& ag, ClusterShared& sh) {
@@ -100,7 +101,6 @@ struct ClusterKernel {
             loader(ag, args, sh);
         else
             consumer(ag, args, sh);
-        if (F != C::NoEndBarrier) cluster_barrier(ag);  // planted
     }
 };
 

@@ -105,7 +105,7 @@ TEST(Clusters, BarriersOfThePeerNeedTheStartBarrier) {
 }
 TEST(Clusters, BarriersNeedTheirFence) { expect(fault_of<ClusterFault::NoInitFence>(), "barrier", "barrier_init"); }
 TEST(Clusters, ACtaMayNotEndBeforeItsPeerHasArrived) {
-    expect(fault_of<ClusterFault::NoEndBarrier>(), "exit_in_flight", "of its cluster, which has ended");
+    expect(fault_of<ClusterFault::NoLastWait>(), "exit_in_flight", "of its cluster, which has ended");
 }
 TEST(Clusters, ARemoteArriveHandsOnNoOrdinaryStores) {
     expect(fault_of<ClusterFault::HandsOnStores>(), "read_unordered", "words");
