@@ -27,7 +27,7 @@ constexpr double kPowerLimitCycles = 14e6;     // 8 ms: from here on the clock i
 constexpr double kRaggedFactor = 1.01;         // widths that are no multiple of a box of 64 columns
 // A stage takes no less, with 1, 2, 3 consumer warpgroups, and this much more for each further block in it.
 constexpr double kHandOverCycles[] = {400, 410, 480}, kFurtherBlockCycles = 60;
-constexpr double kClusterHandOverCycles = 200;  // beside it, where another CTA has to hand over, too
+constexpr double kClusterHandOverCycles[] = {450, 200, 200};  // beside it, where another CTA has to hand over, too
 constexpr double kMemoryBytesPerCycle = 2280;  // of the GPU's memory: 4 TB/s
 constexpr double kStoreByteCycles = 0.038;     // the epilogue stands between two tiles
 constexpr double kPointwiseFactor = 1.5;       // of it
@@ -64,7 +64,7 @@ double load_cycles(const MatmulShape& s, const Tile& t) {
 double block_cycles(const MatmulShape& s, const Tile& t, double power) {
     const double blocks = double(t.depth / kDepth), bytes = double(stage_bytes(s, t)) / blocks;
     const double hand_over = (kHandOverCycles[t.consumers - 1] + (blocks - 1) * kFurtherBlockCycles +
-                              (t.shared != Shared::None ? kClusterHandOverCycles : 0)) / blocks;
+                              (t.shared != Shared::None ? kClusterHandOverCycles[t.consumers - 1] : 0)) / blocks;
     const double multiply = double(t.m * t.n * products(s)) * kElementCycles + bytes * power * kPowerByteCycles;
     const double load = load_cycles(s, t), slower = std::max(multiply, load);
     const double knee = std::pow(1 + std::pow(std::min(multiply, load) / slower, kSharpness), 1 / kSharpness);

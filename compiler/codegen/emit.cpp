@@ -133,7 +133,9 @@ std::int64_t print_program(const Plan& plan, const ProgramDef& program, std::int
     writer.comment(fmt::format("---- role {}, agent {}, {}{}", program.role, agents.empty() ? "none" : agents, ctas, source));
     writer.open(fmt::format("PLAIT_AGENT void {}(Agent& ag, const Args& args, Shared& sh)", program.name));
     std::vector<LetDef> later = print_prologue(plan, names_used(plan, program.body), writer);
-    StatementPrinter printer(plan, writer, first_wait);
+    const auto one_thread = [](const AgentDef* agent) { return agent->kind == AgentKind::Thread; };
+    const std::vector<const AgentDef*> runners = agents_of(plan, program.name);
+    StatementPrinter printer(plan, writer, first_wait, std::all_of(runners.begin(), runners.end(), one_thread));
     printer.print(program.body, later);
     writer.close();
     writer.blank();

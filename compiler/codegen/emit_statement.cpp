@@ -101,7 +101,7 @@ void StatementPrinter::print(const std::vector<Statement>& body, std::vector<Let
 void StatementPrinter::statement(const Statement& s) {
     writer_.comment(s.comment);
     switch (s.op) {
-        case Op::For: return block(s, "for (i64 {var} = {from}; {var} < {to}; {var} += {step})");
+        case Op::For: return counted_loop(s);
         case Op::Loop: return block(s, "for (;;)");
         case Op::BreakIf: return form(s, "if ({cond}) break;");
         case Op::If: return block(s, "if ({cond})");
@@ -245,6 +245,13 @@ std::string StatementPrinter::value_of(const Statement& s, const std::string& na
 }
 
 void StatementPrinter::form(const Statement& s, std::string_view pattern) { writer_.line(filled(s, pattern)); }
+
+// A thread has few registers and all the time of its CTA: unrolled over a short depth, a loader spills hundreds of bytes.
+void StatementPrinter::counted_loop(const Statement& s) {
+    const auto is_bound = [&](const Constant& constant) { return constant.name == s.expr("to").print(); };
+    if (one_thread_ && std::any_of(plan_.consts.begin(), plan_.consts.end(), is_bound)) writer_.line("#pragma unroll 1");
+    block(s, "for (i64 {var} = {from}; {var} < {to}; {var} += {step})");
+}
 
 void StatementPrinter::block(const Statement& s, std::string_view heading, std::string_view end) {
     writer_.open(filled(s, heading));

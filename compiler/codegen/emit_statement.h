@@ -21,9 +21,10 @@ std::set<std::string> names_used(const Plan& plan, const std::vector<Statement>&
 
 class StatementPrinter {
 public:
-    // first_wait: number of the first abortable wait printed; next_wait() continues the count.
-    StatementPrinter(const Plan& plan, SourceWriter& writer, std::int64_t first_wait)
-        : plan_(plan), writer_(writer), next_wait_(first_wait) {}
+    // first_wait: number of the first abortable wait printed; next_wait() continues the count. one_thread: the program is
+    // of one-thread agents.
+    StatementPrinter(const Plan& plan, SourceWriter& writer, std::int64_t first_wait, bool one_thread)
+        : plan_(plan), writer_(writer), next_wait_(first_wait), one_thread_(one_thread) {}
 
     // lets_after_enter: lets that depend on the epoch, printed when it is known.
     void print(const std::vector<Statement>& body, std::vector<LetDef> lets_after_enter = {});
@@ -33,6 +34,7 @@ private:
     void statement(const Statement& s);
     // `pattern` is the line with operands in braces; {$name} is what needs more than the operand to be printed.
     void form(const Statement& s, std::string_view pattern);
+    void counted_loop(const Statement& s);
     void block(const Statement& s, std::string_view heading, std::string_view end = "}");
     std::string filled(const Statement& s, std::string_view pattern);
     std::string value_of(const Statement& s, const std::string& name);
@@ -52,6 +54,7 @@ private:
     const Plan& plan_;
     SourceWriter& writer_;
     std::int64_t next_wait_;
+    bool one_thread_;
     std::vector<LetDef> lets_after_enter_;
 };
 

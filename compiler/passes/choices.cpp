@@ -18,9 +18,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 // Registers a thread: what setmaxnreg gives, in steps of 8, out of what the launch got: 168 x threads. A loader that runs
 // several roles spills at 40 and, in the largest plans, at 56; one that only loads is content with 40, and the consumers
 // have the rest. Consumers with up to 128 registers of accumulator are at ease with 216, those with more need all that
-// there is, and in a cluster more than that: its loader spills ten words rather than they three.
+// there is, and those with 192 in a cluster more than that: its loader spills ten words rather than they three.
 void choose_registers(Choices* c) {
-    const bool wide = c->consumer_rows * c->tile_n * (c->pattern.gated ? 2 : 1) > 128 * 128;
+    const std::int64_t accumulator = c->consumer_rows * c->tile_n * (c->pattern.gated ? 2 : 1) / 128;
+    const bool wide = accumulator > 128;
     if (c->consumers == 1) {
         c->producer_registers = c->communicates ? 56 : 40, c->consumer_registers = 240;
     } else if (c->consumers == 3) {
@@ -28,7 +29,7 @@ void choose_registers(Choices* c) {
     } else if (c->communicates) {
         c->producer_registers = wide ? 56 : 72, c->consumer_registers = wide ? 224 : 216;
     } else {
-        const bool tight = wide && c->clustered();
+        const bool tight = accumulator > 176 && c->clustered();
         c->producer_registers = tight ? 24 : 40, c->consumer_registers = tight ? 240 : 232;
     }
 }

@@ -2,12 +2,15 @@
 #include "compiler/backend/nvrtc_compiler.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "compiler/backend/nvrtc_library.h"
+#include "compiler/choose/choose_schedule.h"
 #include "compiler/passes/lower.h"
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
@@ -77,6 +80,23 @@ TEST(Nvrtc, CompilesEpiloguesWithinTheSpillLimit) {
         const PtxasReport report = compile_cubin(emit(request.plan())).report;
         EXPECT_LE(report.spill_bytes, kMaxSpillBytes) << "transpose_b " << transpose_b;
         testing::expect_only_thread_agents_spill(request.plan());
+    }
+}
+
+// What compiler/choose takes for shapes that nobody tuned for is never refused: no warpgroup spills, nothing is serialised.
+TEST(Nvrtc, CompilesWhatIsChosenForAnyShape) {
+    if (!testing::have_nvrtc()) GTEST_SKIP() << "no NVRTC on this machine";
+    std::mt19937_64 random(3);
+    const auto eighths = [&] { return 8 * std::int64_t(64 + random() % 1984); };
+    for (int i = 0; i < 16; ++i) {
+        testing::TestRequest request{"1x1", {}, {}, {std::int64_t(1 + random() % 8192), eighths(), eighths()}, false, i % 2 == 0};
+        if (i % 4 >= 2) request.pointwise = {"bias", "gelu", "residual"};
+        request.arch = "sm_90a";
+        request.sms = 132;
+        const Plan plan = request.plan();
+        SCOPED_TRACE(fmt::format("M={} N={} K={}: {}", request.problem.m_max, request.problem.n, request.problem.k,
+                                 choose_schedule(request.graph(), request.schedule(), request.problem, request.cluster(), request.target()).reason));
+        EXPECT_NO_THROW(check_spills(plan, compile_cubin(emit(plan)).report));
     }
 }
 

@@ -174,6 +174,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
             const i64 entry = q == rank ? 0 : q == tail ? 2 : 1;
             const i64 z = q == rank ? 0 : bank * world + q;
             trace(ag, TraceKind::Load, t);
+            #pragma unroll 1
             for (i64 k = 0; k < k_blocks; k += 1) {
                 barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
                 barrier_expect(ag, sh.ab_full[ab.slot], 49152);

@@ -98,6 +98,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
         if (rows == 0) break;
         trace(ag, TraceKind::Load, t);
         // rows behind the segment's end are loaded with it and never stored
+        #pragma unroll 1
         for (i64 k = 0; k < k_blocks; k += 1) {
             barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
             barrier_expect(ag, sh.ab_full[ab.slot], 49152);

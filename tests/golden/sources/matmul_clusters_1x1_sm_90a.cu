@@ -67,6 +67,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
         const i64 row = (raster_row(t, row_tiles, col_tiles, raster_group) * cluster + cta % cluster) * tile_m;
         const i64 col = raster_col(t, row_tiles, col_tiles, raster_group) * tile_n;
         trace(ag, TraceKind::Load, t);
+        #pragma unroll 1
         for (i64 k = 0; k < k_blocks; k += 1) {
             barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
             barrier_expect(ag, sh.ab_full[ab.slot], 49152);
@@ -76,6 +77,7 @@ PLAIT_AGENT void compute_loader(Agent& ag, const Args& args, Shared& sh) {
         }
     }
     // a CTA ends only after its peer's consumers have freed every slot: they arrive here
+    #pragma unroll 1
     for (i64 i = 0; i < stages; i += 1) {
         barrier_wait(ag, sh.ab_empty[ab.slot], ab.phase ^ 1);
         ab.advance();
