@@ -145,7 +145,7 @@ def parse():
     parser.add_argument("--dtype", choices=list(DTYPES), default="bf16")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME:knob=value,...", help="one more method of plait; repeatable")
     parser.add_argument("--iterations", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=0.2, help="of each sustained run")
+    parser.add_argument("--seconds", type=float, default=0.4, help="of each sustained run; shorter ones do not settle")
     parser.add_argument("--limit", type=float, default=570, help="seconds after which no further case is started")
     parser.add_argument("--json", help="also write the JSON lines here")
     parser.add_argument("--png")

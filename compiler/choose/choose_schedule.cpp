@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <vector>
 
+#include "compiler/choose/choose_attention.h"
 #include "compiler/choose/tile_cost.h"
-#include "compiler/ir/fused_pattern.h"
+#include "compiler/choose/waves.h"
+#include "compiler/ir/pattern.h"
 #include "compiler/ir/plan_sizes.h"
 
 namespace plait {
@@ -76,11 +77,6 @@ std::vector<Ranked> rank_tiles(const MatmulShape& shape, const Target& target, c
     return ranked;
 }
 
-std::string fill_of(const Ranked& r) {
-    const std::int64_t waves = std::max<std::int64_t>(std::int64_t(std::ceil(r.cost.waves)), 1);
-    return fmt::format("{} tiles fill {:.2f} of {} wave{}", r.cost.tiles, r.cost.waves, waves, waves == 1 ? "" : "s");
-}
-
 // The first of another tile height or of a width that differs by more than a step: what a person would compare with.
 const Ranked* runner_up(const std::vector<Ranked>& ranked) {
     for (const Ranked& r : ranked) {
@@ -97,10 +93,10 @@ std::string reason_of(const std::vector<Ranked>& ranked, std::int64_t raster, co
                                    best.tile.m, best.tile.n, best.tile.stages, best.tile.depth, best.tile.consumers,
                                    best.tile.consumers == 1 ? "" : "s", raster,
                                    clustered ? fmt::format(", clusters along {}", cluster_along(best.tile.shared)) : "", shape.m,
-                                   fill_of(best), target.sms);
+                                   fill_of(best.cost.tiles, target.sms), target.sms);
     if (const Ranked* other = runner_up(ranked))
         text += fmt::format("; {} x {} would cost {:.1f} % more ({})", other->tile.m, other->tile.n,
-                            100 * (other->cost.cycles / best.cost.cycles - 1), fill_of(*other));
+                            100 * (other->cost.cycles / best.cost.cycles - 1), fill_of(other->cost.tiles, target.sms));
     return text;
 }
 
@@ -113,15 +109,37 @@ bool any_set(const Schedule& schedule) {
 
 void set(Schedule* schedule, const char* knob, std::int64_t value) { schedule->set(knob, std::to_string(value)); }
 
+// Segments end inside of tiles: the default tile, no wider than the output.
+Chosen choose_grouped(const Schedule& given, const Problem& problem, const Target& target, std::int64_t rows) {
+    Chosen chosen{given, ""};
+    const std::int64_t width = std::min<std::int64_t>(given.integer("tile_n"), round_up(problem.n, 64)), height = given.integer("tile_m");
+    if (width != given.integer("tile_n")) set(&chosen.schedule, "tile_n", width);
+    const auto limit = problem.limits.find("experts");
+    const std::int64_t experts = limit == problem.limits.end() ? 1 : std::max<std::int64_t>(limit->second, 1);
+    const std::int64_t each = ceil_div(ceil_div(rows, experts), height), columns = ceil_div(problem.n, width);
+    chosen.reason = fmt::format("tile {} x {}, the default, no wider than the output: {} rows of {} experts alike in size make {} row tile{} "
+                                "each, {}",
+                                height, width, rows, experts, each, each == 1 ? "" : "s", fill_of(experts * each * columns, target.sms));
+    return chosen;
+}
+
 }  // namespace
 
 Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
                        const Target& target, std::int64_t m) {
     Chosen chosen{given, "the schedule's own tile"};
     Diagnostics unused;  // the verifier reports them
-    const std::optional<FusedPattern> pattern = match_fused_pattern(graph, &unused);
-    const bool sound = pattern && problem.m_max > 0 && problem.n > 0 && problem.k > 0;
-    if (!sound || any_set(given)) return chosen;
+    const std::optional<Pattern> matched = match_pattern(graph, &unused);
+    if (!matched || problem.m_max <= 0) return chosen;
+    const std::int64_t m_or_most = m > 0 ? m : problem.m_max;
+    if (const auto* attention = std::get_if<AttentionPattern>(&*matched)) {
+        if (given.is_set("tile_m") || given.is_set("consumer_warpgroups")) return chosen;
+        return choose_attention(*attention, given, problem, gpu_of(target, topology), m_or_most);
+    }
+    if (any_set(given)) return chosen;
+    if (problem.n <= 0 || problem.k <= 0) return chosen;
+    if (std::holds_alternative<GroupedPattern>(*matched)) return choose_grouped(given, problem, gpu_of(target, topology), m_or_most);
+    const auto* pattern = &std::get<FusedPattern>(*matched);
     if (pattern->all_gather && topology.world() > 1) {
         const std::int64_t widest = pattern->gated ? 128 : 256;
         const std::int64_t width = std::min(widest, round_up(problem.n, 64));
@@ -130,8 +148,7 @@ Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem&
         return chosen;
     }
     const Target gpu = gpu_of(target, topology);
-    std::int64_t rows = m > 0 ? m : problem.m_max;
-    if (pattern->row_shard) rows = std::max<std::int64_t>((rows + topology.world() - 1) / topology.world(), 1);
+    const std::int64_t rows = pattern->row_shard ? std::max<std::int64_t>(ceil_div(m_or_most, topology.world()), 1) : m_or_most;
     const MatmulShape shape = shape_of(*pattern, problem, rows);
     const std::vector<Ranked> ranked = rank_tiles(shape, gpu, sharings_of(given, target));
     if (ranked.empty()) return chosen;  // nothing fits: the verifier says what is missing

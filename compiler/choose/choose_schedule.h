@@ -16,7 +16,8 @@ struct Chosen {
 };
 
 // m: rows of the launches to come; 0: problem.m_max. A given tile_m, tile_n, stages or consumer_warpgroups keeps all four as
-// they are, a given raster_group itself. Where rows are gathered the defaults stay, but for a tile wider than the output.
+// they are, a given raster_group itself. Where rows are gathered or grouped the defaults stay, but for a tile wider than the
+// output. Attention: its consumer warpgroups, where neither they nor tile_m are given.
 // Nothing here depends on whether the target is host or GPU: both run the same programs.
 Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
                        const Target& target, std::int64_t m = 0);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/choose/waves.h"
+
 namespace plait {
 namespace {
 
@@ -33,7 +35,6 @@ constexpr double kStoreByteCycles = 0.038;     // the epilogue stands between tw
 constexpr double kPointwiseFactor = 1.5;       // of it
 constexpr double kLaunchCycles = 8800;         // launch, first loads, last stores
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t products(const MatmulShape& s) { return s.gated ? 2 : 1; }
 
 double row_cycles(std::int64_t pitch) {

@@ -31,7 +31,11 @@ struct Addresses {
     Addresses(const std::string& host, const std::string& port) {
         addrinfo hints = {};
         hints.ai_socktype = SOCK_STREAM;
-        if (getaddrinfo(host.c_str(), port.c_str(), &hints, &first) != 0) first = nullptr;
+        if (getaddrinfo(host.c_str(), port.c_str(), &hints, &first) == 0) return;
+        first = nullptr;
+        // The name means the loopback address also where nothing resolves names (RFC 6761, section 6.3): no /etc/hosts.
+        hints.ai_flags = AI_NUMERICHOST;
+        if (host == "localhost" && getaddrinfo("127.0.0.1", port.c_str(), &hints, &first) != 0) first = nullptr;
     }
     ~Addresses() {
         if (first != nullptr) freeaddrinfo(first);

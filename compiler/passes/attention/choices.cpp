@@ -33,10 +33,7 @@ Choices resolve_choices(const AttentionPattern& pattern, const Schedule& schedul
     c.keys_max = problem.limits.at("keys");
     c.batch_max = problem.limits.at("batch");
 
-    // Small heads leave room for a third consumer, which hides more of the softmax.
-    c.consumers = schedule.is_set("consumer_warpgroups") ? schedule.integer("consumer_warpgroups")
-                  : schedule.is_set("tile_m")            ? schedule.integer("tile_m") / 64
-                                                         : (pattern.head_dim == 64 ? 3 : 2);
+    c.consumers = schedule.is_set("consumer_warpgroups") ? schedule.integer("consumer_warpgroups") : schedule.integer("tile_m") / 64;
     c.tile_m = 64 * c.consumers;
     c.stages = schedule.is_set("stages") ? schedule.integer("stages") : 2;
     c.overlap = choose_overlap(c, schedule.word("overlap"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/choose/tile_cost.h"
+#include "tests/compiler/passes/attention_request.h"
 #include "tests/compiler/passes/request.h"
 
 namespace plait::testing {
@@ -79,6 +80,32 @@ TEST(ChooseSchedule, EveryChoiceVerifies) {
             }
         }
     }
+}
+
+Chosen choose(const AttentionRequest& r, std::int64_t m = 0) {
+    const Target target = Target::make("sm_90a", Topology::simulated("1x1"));
+    return choose_schedule(r.graph(), r.schedule(), r.problem(), Topology::simulated("1x1"), target, m);
+}
+
+TEST(ChooseAttention, TakesTheWarpgroupsThatFitIntoRegisters) {
+    for (const auto& [head_dim, consumers] : {std::pair{64, 3}, {128, 2}, {256, 2}}) {
+        const Chosen chosen = choose(AttentionRequest{head_dim, 8, 8}, 4096);
+        EXPECT_EQ(chosen.schedule.integer("consumer_warpgroups"), consumers) << head_dim;
+        EXPECT_NE(chosen.reason.find("registers a thread"), std::string::npos) << chosen.reason;
+    }
+}
+
+TEST(ChooseAttention, TakesNoMoreThanThereAreRows) {
+    const Chosen one = choose(AttentionRequest{64, 8, 8}, 1), two = choose(AttentionRequest{64, 8, 8}, 100);
+    EXPECT_EQ(one.schedule.integer("consumer_warpgroups"), 1);
+    EXPECT_EQ(two.schedule.integer("consumer_warpgroups"), 2);
+    EXPECT_NE(one.reason.find("M = 1 has no more rows"), std::string::npos) << one.reason;
+}
+
+TEST(ChooseAttention, GivenRowsStay) {
+    AttentionRequest request{64, 8, 8};
+    request.knobs = {{"tile_m", "64"}};
+    EXPECT_FALSE(choose(request, 4096).schedule.is_set("consumer_warpgroups"));
 }
 
 TEST(TileCost, AStepAboveAMultipleCostsNoMoreThanTheNextMultiple) {

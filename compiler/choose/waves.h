@@ -1,0 +1,18 @@
+// How tiles fill the SMs, in words.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace plait {
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+inline std::string fill_of(std::int64_t tiles, std::int64_t sms) {
+    const std::int64_t waves = std::max<std::int64_t>(ceil_div(tiles, sms), 1);
+    return fmt::format("{} tiles fill {:.2f} of {} wave{}", tiles, double(tiles) / double(sms), waves, waves == 1 ? "" : "s");
+}
+
+}  // namespace plait
