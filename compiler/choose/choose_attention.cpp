@@ -21,8 +21,8 @@ std::int64_t room_of(std::int64_t consumers) { return kConsumerRegisters[consume
 
 }  // namespace
 
-Chosen choose_attention(const AttentionPattern& pattern, const Schedule& given, const Problem& problem, const Target& target,
-                        std::int64_t rows) {
+Chosen choose_attention(const AttentionPattern& pattern, const Schedule& given, const Problem& problem, const Target& target) {
+    const std::int64_t rows = problem.m_max;
     const std::int64_t needed = registers_of(pattern);
     std::int64_t fitting = 3;
     while (fitting > 1 && needed > room_of(fitting)) fitting -= 1;

@@ -110,13 +110,13 @@ bool any_set(const Schedule& schedule) {
 void set(Schedule* schedule, const char* knob, std::int64_t value) { schedule->set(knob, std::to_string(value)); }
 
 // Segments end inside of tiles: the default tile, no wider than the output.
-Chosen choose_grouped(const Schedule& given, const Problem& problem, const Target& target, std::int64_t rows) {
+Chosen choose_grouped(const Schedule& given, const Problem& problem, const Target& target) {
     Chosen chosen{given, ""};
     const std::int64_t width = std::min<std::int64_t>(given.integer("tile_n"), round_up(problem.n, 64)), height = given.integer("tile_m");
     if (width != given.integer("tile_n")) set(&chosen.schedule, "tile_n", width);
     const auto limit = problem.limits.find("experts");
     const std::int64_t experts = limit == problem.limits.end() ? 1 : std::max<std::int64_t>(limit->second, 1);
-    const std::int64_t each = ceil_div(ceil_div(rows, experts), height), columns = ceil_div(problem.n, width);
+    const std::int64_t rows = problem.m_max, each = ceil_div(ceil_div(rows, experts), height), columns = ceil_div(problem.n, width);
     chosen.reason = fmt::format("tile {} x {}, the default, no wider than the output: {} rows of {} experts alike in size make {} row tile{} "
                                 "each, {}",
                                 height, width, rows, experts, each, each == 1 ? "" : "s", fill_of(experts * each * columns, target.sms));
@@ -131,15 +131,15 @@ Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem&
     Diagnostics unused;  // the verifier reports them
     const std::optional<Pattern> matched = match_pattern(graph, &unused);
     if (!matched || problem.m_max <= 0) return chosen;
-    const std::int64_t m_or_most = m > 0 ? m : problem.m_max;
     if (const auto* attention = std::get_if<AttentionPattern>(&*matched)) {
         if (given.is_set("tile_m") || given.is_set("consumer_warpgroups")) return chosen;
-        return choose_attention(*attention, given, problem, gpu_of(target, topology), m_or_most);
+        return choose_attention(*attention, given, problem, gpu_of(target, topology));
     }
     if (any_set(given)) return chosen;
     if (problem.n <= 0 || problem.k <= 0) return chosen;
-    if (std::holds_alternative<GroupedPattern>(*matched)) return choose_grouped(given, problem, gpu_of(target, topology), m_or_most);
+    if (std::holds_alternative<GroupedPattern>(*matched)) return choose_grouped(given, problem, gpu_of(target, topology));
     const auto* pattern = &std::get<FusedPattern>(*matched);
+    const std::int64_t m_or_most = m > 0 ? m : problem.m_max;
     if (pattern->all_gather && topology.world() > 1) {
         const std::int64_t widest = pattern->gated ? 128 : 256;
         const std::int64_t width = std::min(widest, round_up(problem.n, 64));

@@ -44,8 +44,9 @@ nb::tuple choose(Request& request, std::int64_t m) {
                                           request.target, m);
     request.file.schedule = chosen.schedule;
     nb::dict tile;
-    for (const char* knob : {"tile_m", "tile_n", "stages", "consumer_warpgroups", "raster_group"})
+    for (const char* knob : {"tile_m", "tile_n", "tile_k", "stages", "consumer_warpgroups", "cluster", "raster_group"})
         tile[knob] = chosen.schedule.integer(knob);
+    tile["cluster_along"] = chosen.schedule.word("cluster_along");
     return nb::make_tuple(chosen.reason, tile);
 }
 

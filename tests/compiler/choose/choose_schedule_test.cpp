@@ -82,9 +82,10 @@ TEST(ChooseSchedule, EveryChoiceVerifies) {
     }
 }
 
-Chosen choose(const AttentionRequest& r, std::int64_t m = 0) {
+Chosen choose(AttentionRequest r, std::int64_t m_max) {
+    r.m_max = m_max;
     const Target target = Target::make("sm_90a", Topology::simulated("1x1"));
-    return choose_schedule(r.graph(), r.schedule(), r.problem(), Topology::simulated("1x1"), target, m);
+    return choose_schedule(r.graph(), r.schedule(), r.problem(), Topology::simulated("1x1"), target);
 }
 
 TEST(ChooseAttention, TakesTheWarpgroupsThatFitIntoRegisters) {
