@@ -28,7 +28,9 @@ def test_example_runs(name: str) -> None:
 @pytest.mark.parametrize(("ranks", "options"), [(2, []), (3, []), (4, ["--gpus-per-node=2"])])
 def test_the_first_example_runs_under_torchrun(ranks: int, options: list[str]) -> None:
     pytest.importorskip("torch")
-    text = run("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(EXAMPLES / "01_ag_gemm.py"), *options)
+    # As --standalone, which hangs where nothing resolves `localhost`.
+    here = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    text = run("-m", "torch.distributed.run", *here, f"--nproc-per-node={ranks}", str(EXAMPLES / "01_ag_gemm.py"), *options)
     for rank in range(ranks):
         assert f"rank {rank} of {ranks} on c" in text   # cpu, or cuda where there are GPUs
 
