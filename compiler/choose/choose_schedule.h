@@ -15,7 +15,7 @@ struct Chosen {
     std::string reason;  // one line for people
 };
 
-// m: rows of the launches to come, where a matmul's tile depends on them; 0: problem.m_max. A given tile_m, tile_n, stages or consumer_warpgroups keeps all four as
+// m: rows of the launches to come, where a matmul's tile depends on them; 0: problem.m_max. A given tile_m, tile_n, tile_k, stages or consumer_warpgroups keeps all five as
 // they are, a given raster_group itself. Where rows are gathered or grouped the defaults stay, but for a tile wider than the
 // output. Attention: its consumer warpgroups, where neither they nor tile_m are given.
 // Nothing here depends on whether the target is host or GPU: both run the same programs.
