@@ -15,10 +15,11 @@ struct Chosen {
     std::string reason;  // one line for people
 };
 
-// m: rows of the launches to come, where a matmul's tile depends on them; 0: problem.m_max. A given tile_m, tile_n, tile_k, stages or consumer_warpgroups keeps all five as
-// they are, a given raster_group itself. Where rows are gathered or grouped the defaults stay, but for a tile wider than the
-// output. Attention: its consumer warpgroups, where neither they nor tile_m are given.
-// Nothing here depends on whether the target is host or GPU: both run the same programs.
+// m: rows of the launches to come, where a matmul's tile depends on them; 0: problem.m_max. A given tile_m, tile_n, tile_k,
+// stages or consumer_warpgroups keeps all five as they are, a given raster_group itself. Where rows are gathered or grouped
+// the defaults stay, but for a tile wider than the output. Attention: its consumer warpgroups, where neither they nor tile_m are given.
+// Host and GPU get the same: both run the same programs. A target of one SM has no clusters; a session whose budget is one
+// CTA needs cluster = 1 said.
 Chosen choose_schedule(const Graph& graph, const Schedule& given, const Problem& problem, const Topology& topology,
                        const Target& target, std::int64_t m = 0);
 

@@ -9,6 +9,7 @@
 namespace plait {
 namespace {
 
+constexpr std::int64_t kMostCtas = 8;     // of a portable cluster (CUDA C++ Programming Guide, "Thread Block Clusters")
 constexpr std::int64_t kSwizzleRows = 8;  // of 128 bytes: the pattern repeats there
 
 // Why CTAs of this graph cannot compute in step; "" where they can.
@@ -51,6 +52,10 @@ Diagnostics check_cluster_plan(const Plan& plan) {
     const auto report = [&](std::string message, std::string where, std::string hint) {
         findings.push_back({"check_cluster", std::move(message), std::move(where), std::move(hint)});
     };
+    if (cluster < 1 || cluster > kMostCtas) {
+        report(fmt::format("a cluster of {} CTAs, 1 to {} are possible", cluster, kMostCtas), "const cluster", "use 1 or 2");
+        return findings;
+    }
     for (const std::vector<Step>& program : walk(plan)) {
         for (const Step& step : program) {
             const Statement& s = *step.statement;

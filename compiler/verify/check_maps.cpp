@@ -1,5 +1,7 @@
 // Tensor maps keep the limits of cuTensorMapEncodeTiled, and copies use them as they are encoded.
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <fmt/ranges.h>
 
 #include <set>
@@ -88,7 +90,7 @@ private:
         const SharedDef* shared = find_shared(plan_, ref_name(s.expr(load ? "dst" : "src")));
         if (map == nullptr || shared == nullptr || map->box.size() != 3) return;
         const std::int64_t rows = constant_value(plan_, s.expr("rows")), cols = constant_value(plan_, s.expr("cols"));
-        const std::int64_t box_rows = multicast ? rows / constant_value(plan_, s.expr("ctas")) : rows;
+        const std::int64_t box_rows = multicast ? rows / std::max<std::int64_t>(constant_value(plan_, s.expr("ctas")), 1) : rows;
         if (box_rows != map->box[1] || (load ? 64 : cols) != map->box[0]) {
             findings_.push_back(
                 {"check_maps",

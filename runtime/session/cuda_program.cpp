@@ -32,7 +32,7 @@ CudaProgram::CudaProgram(std::shared_ptr<const Driver> driver, const Artifact& a
         throw ArgumentError(
             fmt::format("artifact {} needs {} CTAs at least, a launch of this session has {} (of {} SMs)",
                         manifest_.name, manifest_.min_ctas, budget_.ctas, budget_.device_sms),
-            "raise sm_budget, or give its roles fewer SMs");
+            "raise sm_budget, give its roles fewer SMs, or set the knob cluster = 1 where it has clusters");
     }
     const int shared_limit = device_attribute(*driver_, budget_.device, cu::kMaxSharedMemoryPerBlockOptin);
     if (manifest_.shared_bytes > shared_limit) {

@@ -129,7 +129,7 @@ ShmSession::Program ShmSession::load_program(const Artifact& artifact) const {
     if (manifest.min_ctas > ctas) {
         throw ArgumentError(fmt::format("artifact {} needs {} CTAs at least, a launch of this session has {}",
                                         manifest.name, manifest.min_ctas, ctas),
-                            "raise sm_budget, or give its roles fewer SMs");
+                            "raise sm_budget, give its roles fewer SMs, or set the knob cluster = 1 where it has clusters");
     }
     Program program{manifest, load_(artifact), 0};
     if (program.module.kernel == nullptr)

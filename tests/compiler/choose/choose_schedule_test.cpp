@@ -103,6 +103,14 @@ TEST(ChooseAttention, TakesNoMoreThanThereAreRows) {
     EXPECT_NE(one.reason.find("M = 1 has no more rows"), std::string::npos) << one.reason;
 }
 
+TEST(ChooseAttention, ASecondSetOfWeightsTakesRegistersToo) {
+    AttentionRequest packed{64, 8, 8}, short_blocks{128, 8, 8};
+    packed.knobs = {{"overlap", "operands"}};
+    short_blocks.attributes.key_block = 64;
+    EXPECT_EQ(choose(packed, 4096).schedule.integer("consumer_warpgroups"), 2);
+    EXPECT_EQ(choose(short_blocks, 4096).schedule.integer("consumer_warpgroups"), 2);
+}
+
 TEST(ChooseAttention, GivenRowsStay) {
     AttentionRequest request{64, 8, 8};
     request.knobs = {{"tile_m", "64"}};
