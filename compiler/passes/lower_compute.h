@@ -4,8 +4,8 @@
 // through a ring of two, waits for the chunks under a tile and feeds the operand ring; consumers multiply, apply the
 // pointwise ops to the accumulator and store boxes. All of them compute the same lets from the tile's number.
 //
-// Where nothing is gathered all CTAs start alike and tile t belongs to CTA t % ctas (pair t to its cluster): nothing is fetched or handed on, the
-// kernel touches no state of the session, and its launches need no order among themselves.
+// Where nothing is gathered all CTAs start alike and tile t belongs to CTA t % ctas (pair t to its cluster): nothing is
+// fetched or handed on, the kernel touches no state of the session, and its launches need no order among themselves.
 //
 // In a cluster the CTAs take neighbouring tiles, one pair after the other, all in the same number of steps. Each loads its share
 // of the operand that they have in common, into both; a slot is free when the consumers of both have freed it at both. A

@@ -1,9 +1,8 @@
 // Tensor maps keep the limits of cuTensorMapEncodeTiled, and copies use them as they are encoded.
 #include <fmt/format.h>
-
-#include <algorithm>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/ir/plan_sizes.h"
