@@ -53,7 +53,7 @@ bool is_thread(const AgentDef& agent) { return agent.kind == AgentKind::Thread; 
 std::int64_t warpgroup_spill_bytes(const Plan& plan) { return spill_bytes_of(plan, is_warpgroup); }
 
 void check_spills(const Plan& plan, const PtxasReport& report) {
-    if (report.spill_bytes == 0) return;
+    if (report.spill_bytes <= kUnaskedSpillBytes) return;
     // One-thread agents compile in a tenth of a kernel's time. Where they spill as much alone, warpgroups add nothing.
     if (report.spill_bytes <= kMaxSpillBytes && spill_bytes_of(plan, is_thread) >= report.spill_bytes) return;
     const std::int64_t warpgroups = warpgroup_spill_bytes(plan);
