@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-namespace plait {
+#include "compiler/ir/integers.h"
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+namespace plait {
 
 inline std::string fill_of(std::int64_t tiles, std::int64_t sms) {
     const std::int64_t waves = std::max<std::int64_t>(ceil_div(tiles, sms), 1);

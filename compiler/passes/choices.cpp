@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/integers.h"
 #include "compiler/ir/plan_sizes.h"
 #include "runtime/base/error.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr std::int64_t kBoxRowBytes = 128, kBoxBytes = 64 * kBoxRowBytes;
 constexpr std::int64_t kBarrierRoom = 1024;  // barriers, ring slots and alignment
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Registers a thread: what setmaxnreg gives, in steps of 8, out of what the launch got: 168 x threads. A loader that runs
 // several roles spills at 40 and, in the largest plans, at 56; one that only loads is content with 40, and the consumers

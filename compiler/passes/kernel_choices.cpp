@@ -1,12 +1,12 @@
 #include "compiler/passes/kernel_choices.h"
 
+#include "compiler/ir/integers.h"
+
 namespace plait {
 namespace {
 
 constexpr std::int64_t kElement = 2;    // bf16, f16
 constexpr std::int64_t kBoxDepth = 64;  // of k in one slot: a swizzled row of 128 bytes
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
